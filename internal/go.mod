@@ -1,0 +1,3 @@
+module github.com/holdfast-mcp/holdfast/internal
+
+go 1.26.0

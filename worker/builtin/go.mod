@@ -1,0 +1,3 @@
+module github.com/holdfast-mcp/holdfast/worker/builtin
+
+go 1.26.0
