@@ -1,0 +1,263 @@
+package envelope
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
+
+// maxRecursion is where scanning gives up, as encoding/json does. Between
+// MaxDepth and here it goes on, for the sake of an id that comes last.
+const maxRecursion = 10000
+
+// scanner walks over JSON text and accepts exactly what encoding/json does.
+// Its methods report whether the text is well formed as far as they went.
+type scanner struct {
+	b []byte
+	i int
+	// high has a bit 0x80 set somewhere if a string may hold bytes beyond ASCII.
+	high uint64
+	// deep: nesting exceeded MaxDepth.
+	deep bool
+}
+
+// Constants for looking at eight bytes at once.
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// validUTF8 reports whether the text is UTF-8. Only strings need the check:
+// elsewhere a byte beyond ASCII is a syntax error.
+func (s *scanner) validUTF8() bool { return s.high&highs == 0 || utf8.Valid(s.b) }
+
+// peek returns the next byte, or 0, which is legal nowhere, at the end.
+func (s *scanner) peek() byte {
+	if s.i < len(s.b) {
+		return s.b[s.i]
+	}
+	return 0
+}
+
+func (s *scanner) space() {
+	for s.i < len(s.b) {
+		switch s.b[s.i] {
+		case ' ', '\t', '\r', '\n':
+			s.i++
+		default:
+			return
+		}
+	}
+}
+
+// end reports whether nothing but space is left.
+func (s *scanner) end() bool {
+	s.space()
+	return s.i == len(s.b)
+}
+
+// enter steps over the opening bracket and reports whether an element follows.
+func (s *scanner) enter(closer byte) bool {
+	s.i++
+	s.space()
+	if s.peek() == closer {
+		s.i++
+		return false
+	}
+	return true
+}
+
+// more steps over what follows an element: a comma, then there is more, or the
+// closing bracket.
+func (s *scanner) more(closer byte) (more, ok bool) {
+	s.space()
+	switch s.peek() {
+	case ',':
+		s.i++
+		s.space()
+		return true, true
+	case closer:
+		s.i++
+		return false, true
+	}
+	return false, false
+}
+
+// key steps over a member's name and colon, up to its value. The span is
+// without the quotes.
+func (s *scanner) key() (key Span, escaped, ok bool) {
+	if s.peek() != '"' {
+		return Span{}, false, false
+	}
+	start := s.i + 1
+	if escaped, ok = s.str(); !ok {
+		return Span{}, false, false
+	}
+	key = Span{start, s.i - 1}
+	s.space()
+	if s.peek() != ':' {
+		return Span{}, false, false
+	}
+	s.i++
+	s.space()
+	return key, escaped, true
+}
+
+// value steps over one value that is inside of depth containers.
+func (s *scanner) value(depth int) bool {
+	switch c := s.peek(); c {
+	case '"':
+		_, ok := s.str()
+		return ok
+	case '{', '[':
+		depth++
+		if depth > MaxDepth {
+			s.deep = true
+			if depth > maxRecursion {
+				return false
+			}
+		}
+		if c == '{' {
+			return s.object(depth)
+		}
+		return s.array(depth)
+	case 't':
+		return s.literal("true")
+	case 'f':
+		return s.literal("false")
+	case 'n':
+		return s.literal("null")
+	}
+	return s.number()
+}
+
+func (s *scanner) object(depth int) bool {
+	for more := s.enter('}'); more; {
+		_, _, ok := s.key()
+		if !ok || !s.value(depth) {
+			return false
+		}
+		if more, ok = s.more('}'); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *scanner) array(depth int) bool {
+	for more, ok := s.enter(']'), true; more; {
+		if !s.value(depth) {
+			return false
+		}
+		if more, ok = s.more(']'); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *scanner) literal(word string) bool {
+	if len(s.b)-s.i < len(word) || string(s.b[s.i:s.i+len(word)]) != word {
+		return false
+	}
+	s.i += len(word)
+	return true
+}
+
+func (s *scanner) number() bool {
+	if s.peek() == '-' {
+		s.i++
+	}
+	if s.peek() == '0' {
+		s.i++
+	} else if !s.digits() {
+		return false
+	}
+	if s.peek() == '.' {
+		s.i++
+		if !s.digits() {
+			return false
+		}
+	}
+	if c := s.peek(); c == 'e' || c == 'E' {
+		s.i++
+		if c := s.peek(); c == '+' || c == '-' {
+			s.i++
+		}
+		return s.digits()
+	}
+	return true
+}
+
+// digits steps over one or more digits.
+func (s *scanner) digits() bool {
+	start := s.i
+	for s.i < len(s.b) && s.b[s.i]-'0' <= 9 {
+		s.i++
+	}
+	return s.i > start
+}
+
+// str steps over the string whose opening quote is at s.i.
+func (s *scanner) str() (escaped, ok bool) {
+	b, i, high := s.b, s.i+1, s.high
+	for i < len(b) {
+		if len(b)-i >= 8 {
+			// Bytes behind the closing quote may get into high: it only has
+			// to be set whenever the string is not ASCII.
+			x := binary.LittleEndian.Uint64(b[i:])
+			high |= x
+			m := special(x)
+			if m == 0 {
+				i += 8
+				continue
+			}
+			i += bits.TrailingZeros64(m) >> 3
+		}
+		switch c := b[i]; {
+		case c == '"':
+			s.i, s.high = i+1, high
+			return escaped, true
+		case c == '\\':
+			n := escape(b[i:])
+			if n == 0 {
+				return escaped, false
+			}
+			escaped = true
+			i += n
+		case c < ' ':
+			return escaped, false
+		default:
+			high |= uint64(c)
+			i++
+		}
+	}
+	return escaped, false
+}
+
+// special marks with its high bit the lowest byte of x that is a quote, a
+// backslash or a control character. Marks above the lowest may be wrong.
+func special(x uint64) uint64 {
+	quote, slash := x^('"'*ones), x^('\\'*ones)
+	return ((quote-ones)&^quote | (slash-ones)&^slash | (x-' '*ones)&^x) & highs
+}
+
+// escape returns the length of the escape sequence that b starts with, or 0.
+func escape(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if len(b) >= 6 && hex(b[2]) && hex(b[3]) && hex(b[4]) && hex(b[5]) {
+			return 6
+		}
+	}
+	return 0
+}
+
+func hex(c byte) bool {
+	return c-'0' <= 9 || (c|0x20)-'a' <= 5
+}
