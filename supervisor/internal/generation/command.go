@@ -1,0 +1,98 @@
+package generation
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/holdfast-mcp/holdfast/internal/proc"
+)
+
+// BridgeName is the executable that turns a stdio MCP server into a worker.
+const BridgeName = "holdfast-worker"
+
+// Command says what a worker is. It is resolved anew for each generation, so
+// that a replaced file, symlink or PATH entry is picked up (SUP-5).
+type Command struct {
+	// Worker is the path or name of a native worker; empty for a bridged one.
+	Worker string
+	// Args are the arguments of the native worker or, bridged, the stdio
+	// server's name and arguments.
+	Args []string
+	// Dir is the absolute working directory of the worker.
+	Dir string
+	// Env is the environment of the worker, without the handshake.
+	Env []string
+	// Bridge is the path of holdfast-worker where it is given, else empty.
+	Bridge string
+}
+
+// String returns the command as a person would type it.
+func (c Command) String() string {
+	words := c.Args
+	if c.Worker != "" {
+		words = append([]string{c.Worker}, c.Args...)
+	}
+	return strings.Join(words, " ")
+}
+
+// resolve returns the executable to start and its arguments.
+func (c Command) resolve() (string, []string, error) {
+	if c.Worker != "" {
+		path, err := proc.LookPath(c.Worker, c.Dir, c.Env)
+		return path, c.Args, err
+	}
+	server, err := proc.LookPath(c.Args[0], c.Dir, c.Env)
+	if err != nil {
+		return "", nil, err
+	}
+	bridge, err := c.findBridge()
+	if err != nil {
+		return "", nil, err
+	}
+	return bridge, append([]string{"bridge", "--", server}, c.Args[1:]...), nil
+}
+
+// findBridge looks for holdfast-worker beside our own executable, then on our
+// own PATH.
+func (c Command) findBridge() (string, error) {
+	if c.Bridge != "" {
+		return proc.LookPath(c.Bridge, c.Dir, c.Env)
+	}
+	var beside string
+	if self, err := os.Executable(); err == nil {
+		if real, err := filepath.EvalSymlinks(self); err == nil {
+			self = real
+		}
+		beside = filepath.Dir(self)
+		if path, err := proc.LookPath("."+string(filepath.Separator)+BridgeName, beside, os.Environ()); err == nil {
+			return path, nil
+		}
+	}
+	path, err := proc.LookPath(BridgeName, c.Dir, os.Environ())
+	if err != nil {
+		return "", fmt.Errorf("%s: not in %s, nor on PATH %s: %w", BridgeName, beside, os.Getenv("PATH"), ErrNoBridge)
+	}
+	return path, nil
+}
+
+// Errors of a start.
+var (
+	// ErrNoBridge: returned when holdfast-worker is found nowhere.
+	ErrNoBridge = errors.New("install it beside holdfast or on PATH")
+	// ErrWireVersion: returned when a worker speaks no wire version of ours.
+	ErrWireVersion = errors.New("wire version not supported")
+	// ErrSilent: returned when a worker lives but does not do its handshake.
+	ErrSilent = errors.New("no handshake")
+)
+
+// CheckBridge reports whether a bridged command could find holdfast-worker.
+func (c Command) CheckBridge() error {
+	if c.Worker != "" {
+		return nil
+	}
+	_, err := c.findBridge()
+	return err
+}

@@ -1,0 +1,225 @@
+package generation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	"github.com/holdfast-mcp/holdfast/internal/logging"
+	"github.com/holdfast-mcp/holdfast/internal/proc"
+	"github.com/holdfast-mcp/holdfast/internal/ring"
+	"github.com/holdfast-mcp/holdfast/protocol"
+	"github.com/holdfast-mcp/holdfast/protocol/workerv1"
+)
+
+// StopGrace is how long a worker has between TERM and KILL. Clients kill hard
+// about 400 ms after they have asked for the end.
+const StopGrace = 250 * time.Millisecond
+
+// streamGrace is how long the streams of a worker may outlive its process
+// (DESIGN section 3, "Lost").
+const streamGrace = 250 * time.Millisecond
+
+// Config is what all generations of one supervisor have in common.
+type Config struct {
+	Command Command
+	// StartTimeout bounds the time from the start to the worker's answer to
+	// Describe (SUP-8).
+	StartTimeout time.Duration
+	// MaxFrame is the limit of one message in bytes.
+	MaxFrame int
+	// SocketDir is a private directory for the workers' sockets.
+	SocketDir string
+	// Stderr has the options of the ring that keeps a worker's stderr.
+	Stderr ring.Options
+	// Version of holdfast.
+	Version string
+}
+
+// Generation is a worker that did its handshake.
+type Generation struct {
+	number  uint64
+	started time.Time
+	config  Config
+	process *process
+	tail    *ring.Ring
+	client  *plugin.Client
+	worker  workerv1.WorkerServiceClient
+	info    *workerv1.DescribeResponse
+
+	ctx    context.Context // of all streams; ends streamGrace after the process
+	cancel context.CancelFunc
+}
+
+// Start starts generation number n and returns it when its worker has done the
+// handshake. If ctx ends first, or the start fails, nothing of it is left. The
+// error is then a *StartError.
+func Start(ctx context.Context, n uint64, config Config) (*Generation, error) {
+	g := &Generation{number: n, started: time.Now(), config: config, tail: ring.New(config.Stderr)}
+	g.process = newProcess(config.Command, g.tail)
+	g.ctx, g.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	g.client = plugin.NewClient(&plugin.ClientConfig{
+		HandshakeConfig:  protocol.Handshake(),
+		VersionedPlugins: protocol.Versions(nil),
+		RunnerFunc:       g.process.runnerFunc,
+		SkipHostEnv:      true,
+		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
+		// On a unix socket in a private directory mTLS would only cost time.
+		AutoMTLS:         runtime.GOOS == "windows",
+		Logger:           logging.HclogOff(),
+		StartTimeout:     config.StartTimeout,
+		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: g.socketDir()},
+		GRPCDialOptions: []grpc.DialOption{grpc.WithDefaultCallOptions(
+			grpc.MaxCallRecvMsgSize(config.MaxFrame+protocol.FrameOverhead),
+			grpc.MaxCallSendMsgSize(config.MaxFrame+protocol.FrameOverhead))},
+	})
+	err := os.Mkdir(g.socketDir(), 0o700)
+	if err == nil {
+		err = g.connect(ctx)
+	}
+	if err != nil {
+		startErr := g.startError(err)
+		g.Stop()
+		return nil, startErr
+	}
+	go g.endStreams() // ends with the process
+	return g, nil
+}
+
+// socketDir is where go-plugin puts the sockets of this worker.
+func (g *Generation) socketDir() string {
+	return filepath.Join(g.config.SocketDir, strconv.FormatUint(g.number, 10))
+}
+
+// connect runs go-plugin's part of the start, which knows no context: when ctx
+// ends the process is killed, and that ends the start.
+func (g *Generation) connect(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, g.config.StartTimeout, ErrSilent)
+	defer cancel()
+	result := make(chan error, 1)
+	go func() { result <- g.dial(ctx) }() // ends with the process at the latest
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (g *Generation) dial(ctx context.Context) error {
+	rpc, err := g.client.Client()
+	if err != nil {
+		return err
+	}
+	service, err := rpc.Dispense(protocol.PluginName)
+	if err != nil {
+		return err
+	}
+	g.worker = service.(workerv1.WorkerServiceClient)
+	g.info, err = g.worker.Describe(ctx, &workerv1.DescribeRequest{
+		Version: g.config.Version, MaxFrame: uint64(g.config.MaxFrame),
+	})
+	return err
+}
+
+// endStreams ends what is left of the worker's streams some time after its
+// process: until then, frames that it has written count.
+func (g *Generation) endStreams() {
+	<-g.process.started().Done()
+	time.AfterFunc(streamGrace, g.cancel)
+}
+
+// Number returns the number of the generation.
+func (g *Generation) Number() uint64 { return g.number }
+
+// Pid returns the process id of the worker.
+func (g *Generation) Pid() int { return g.process.started().Pid() }
+
+// Info returns what the worker said of itself.
+func (g *Generation) Info() *workerv1.DescribeResponse { return g.info }
+
+// Uptime returns the time since the start.
+func (g *Generation) Uptime() time.Duration { return time.Since(g.started) }
+
+// Done is closed when the process has ended and its stderr is read.
+func (g *Generation) Done() <-chan struct{} { return g.process.drained }
+
+// Exit returns how the process ended; it is valid after Done.
+func (g *Generation) Exit() proc.Exit { return g.process.started().Exit() }
+
+// Tail returns the last lines of the worker's stderr.
+func (g *Generation) Tail() []string { return g.tail.Tail() }
+
+// Stop ends the worker and everything below it: its stdin is closed and its
+// group gets TERM, then KILL after StopGrace. It returns when all of it is
+// reaped, and may be called at any time and more than once.
+func (g *Generation) Stop() {
+	g.process.stop(StopGrace)
+	g.cancel()
+	g.client.Kill()
+	os.RemoveAll(g.socketDir())
+}
+
+// StartError tells why a worker did not become ready.
+type StartError struct {
+	// Command is what was started, as a person would type it.
+	Command string
+	// Exit of the process, nil if it was never started or had to be ended.
+	Exit *proc.Exit
+	Tail []string
+	Err  error
+}
+
+func (e *StartError) Error() string {
+	return fmt.Sprintf("start %s: %v", e.Command, e.Err)
+}
+
+func (e *StartError) Unwrap() error { return e.Err }
+
+// startError says what was seen of a start that failed (SUP-8).
+func (g *Generation) startError(err error) *StartError {
+	e := &StartError{Command: g.config.Command.String(), Err: err}
+	p := g.process.started()
+	if p == nil {
+		return e
+	}
+	// The process may be about to end: its exit tells more than the error.
+	exited := false
+	select {
+	case <-g.process.drained:
+		exited = true
+	case <-time.After(exitGrace(err)):
+	}
+	wire, printed := g.process.announced()
+	switch {
+	case wire != 0 && (wire < protocol.WireVersionMin || wire > protocol.WireVersion):
+		e.Err = fmt.Errorf("%w: the worker speaks %d, this holdfast %d to %d",
+			ErrWireVersion, wire, protocol.WireVersionMin, protocol.WireVersion)
+	case exited:
+		exit := p.Exit()
+		e.Exit, e.Err = &exit, fmt.Errorf("it ended before its handshake: %v", exit)
+	case errors.Is(err, ErrSilent) && printed:
+		e.Err = fmt.Errorf("%w within %v: it is alive and prints other things; an ordinary MCP server is started with "+
+			"`holdfast run -- COMMAND`, without --worker", ErrSilent, g.config.StartTimeout)
+	case errors.Is(err, ErrSilent):
+		e.Err = fmt.Errorf("%w within %v: it is alive but silent; is its stdout buffered, "+
+			"or is it no holdfast worker?", ErrSilent, g.config.StartTimeout)
+	}
+	e.Tail = g.tail.Tail()
+	return e
+}
+
+func exitGrace(err error) time.Duration {
+	if errors.Is(err, ErrSilent) || errors.Is(err, context.Canceled) {
+		return 0
+	}
+	return stderrGrace * 2
+}

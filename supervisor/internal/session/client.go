@@ -1,0 +1,228 @@
+package session
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/internal/envelope"
+	"github.com/holdfast-mcp/holdfast/protocol"
+)
+
+// Receive takes one line of the client, without its terminator. The session
+// owns the slice from here on.
+func (s *Session) Receive(line []byte, now time.Time, out *Output) {
+	env, err := envelope.Peek(line)
+	switch {
+	case errors.Is(err, envelope.ErrBatch) && s.told.version == "2025-03-26":
+		s.receiveBatch(line, now, out)
+	case err != nil:
+		s.reject(line, env, err, out)
+	default:
+		s.receive(line, env, now, out)
+	}
+}
+
+func (s *Session) receive(line []byte, env envelope.Envelope, now time.Time, out *Output) {
+	switch env.Kind {
+	case envelope.Request:
+		s.receiveRequest(line, env, now, out)
+	case envelope.Notification:
+		s.receiveNotification(line, env, out)
+	default:
+		s.receiveAnswer(line, env, out)
+	}
+}
+
+// receiveBatch takes the elements of a JSON-RPC batch one by one. Only the
+// 2025-03-26 revision has batches; it forbids initialize in them (EDGE-3).
+func (s *Session) receiveBatch(line []byte, now time.Time, out *Output) {
+	spans, err := envelope.Split(line)
+	if err != nil || len(spans) == 0 {
+		out.line(invalidLine(nil, "a batch must be an array of at least one message"))
+		return
+	}
+	for _, span := range spans {
+		element := span.Of(line)
+		env, err := envelope.Peek(element)
+		switch {
+		case err != nil:
+			s.reject(element, env, err, out)
+		case env.Method == methodInitialize:
+			out.line(invalidLine(env.ID.Of(element), "initialize must not be part of a batch"))
+		default:
+			s.receive(append(make([]byte, 0, len(element)+1), element...), env, now, out)
+		}
+	}
+}
+
+// reject answers a line that is no legal message, or drops it where an answer
+// would be taken for something else. Nothing of it reaches a worker (EDGE-3).
+func (s *Session) reject(line []byte, env envelope.Envelope, err error, out *Output) {
+	var id []byte
+	if !env.ID.IsZero() {
+		id = env.ID.Of(line)
+	}
+	out.notice("rejected a line of the client: "+err.Error(), env.Method, id)
+	switch {
+	case env.Kind.IsAnswer():
+	case errors.Is(err, envelope.ErrParse):
+		out.line(rpcErrorLine(nil, -32700, "Parse error: "+err.Error()))
+	default:
+		out.line(invalidLine(id, err.Error()))
+	}
+}
+
+func (s *Session) receiveRequest(line []byte, env envelope.Envelope, now time.Time, out *Output) {
+	id, params := env.ID.Of(line), env.Params.Of(line)
+	key := envelope.IDKey(id)
+	if _, dup := s.byID[key]; dup {
+		out.notice("dropped a request whose id is in use", env.Method, id)
+		out.line(invalidLine(nil, "request id "+string(id)+" is already in use"))
+		return
+	}
+	modern := isModern(params)
+	if env.Method == methodPing && !modern {
+		out.line(resultLine(id, []byte("{}")))
+		return
+	}
+	r := &request{
+		number: s.number(), id: id, key: key, method: env.Method, payload: line, params: params,
+		token: progressToken(params), outcome: outcomeOf(env.Method), modern: modern, since: now,
+	}
+	if s.down != nil {
+		s.answerDown(r, out)
+		return
+	}
+	waits := s.serving == 0 || s.told.pending != nil
+	if waits && (s.queued >= s.limits.HoldRequests || s.queueSize+len(line) > s.limits.HoldBytes) {
+		s.refuse(r, protocol.NewError(protocol.WorkerUnavailable,
+			"too many requests wait for the server; this one was not executed"), out)
+		return
+	}
+	s.byID[key] = r.number
+	if r.token != "" {
+		s.byToken[r.token] = r.number
+	}
+	if waits {
+		if r.method == methodInitialize && s.told.pending == nil {
+			s.told.pending = r
+		}
+		s.enqueue(r)
+		return
+	}
+	s.send(r, out)
+}
+
+// send puts a request on the serving link.
+func (s *Session) send(r *request, out *Output) {
+	r.link = s.serving
+	r.attempts++
+	s.sent[r.number] = r
+	if r.method == methodInitialize {
+		s.told.pending = r
+	}
+	out.frame(r.link, Request, r.number, r.payload)
+}
+
+// flush sends what waits, up to and including an initialize: what follows it
+// has to wait for its answer.
+func (s *Session) flush(out *Output) {
+	for len(s.queue) > 0 && s.serving != 0 {
+		if p := s.told.pending; p != nil && p.link != 0 {
+			return
+		}
+		it := s.queue[0]
+		s.queue[0] = item{}
+		s.queue = s.queue[1:]
+		if it.request == nil {
+			s.forwardNotification(it.note, out)
+			continue
+		}
+		s.unqueued(it.request)
+		s.send(it.request, out)
+	}
+}
+
+func (s *Session) receiveNotification(line []byte, env envelope.Envelope, out *Output) {
+	switch {
+	case env.Method == noteCancelled:
+		s.receiveCancel(line, env, out)
+	case s.told.pending != nil:
+		if len(s.queue) >= 2*s.limits.HoldRequests {
+			out.notice("dropped a notification: too much waits for initialize", env.Method, nil)
+			return
+		}
+		s.queue = append(s.queue, item{note: line})
+	case s.serving != 0:
+		s.forwardNotification(line, out)
+	case env.Method == noteInitialized:
+		s.told.initialized = line
+	case env.Method == noteRootsChanged:
+		s.rootsChanged = true
+	default:
+		out.notice("dropped a notification: no worker serves", env.Method, nil)
+	}
+}
+
+func (s *Session) forwardNotification(line []byte, out *Output) {
+	out.frame(s.serving, Notification, 0, line)
+	if s.told.initialized != nil {
+		return
+	}
+	if env, err := envelope.Peek(line); err == nil && env.Method == noteInitialized {
+		s.told.initialized = line
+		s.releaseEarly(s.serving, out)
+	}
+}
+
+// receiveCancel ends the wait for an answer and nothing else (EDGE-14). It is
+// never queued behind the request that it cancels (EDGE-5).
+func (s *Session) receiveCancel(line []byte, env envelope.Envelope, out *Output) {
+	params := env.Params.Of(line)
+	span, ok := envelope.Find(params, "requestId")
+	if !ok {
+		out.notice("dropped a cancel without requestId", env.Method, nil)
+		return
+	}
+	id := span.Of(params)
+	number, ok := s.byID[envelope.IDKey(id)]
+	if !ok {
+		out.notice("ignored a cancel: no such request", env.Method, id)
+		return
+	}
+	r, onLink := s.sent[number]
+	if !onLink {
+		s.dropQueued(func(q *request) bool { return q.number == number && q.method != methodInitialize })
+		return
+	}
+	if r.method == methodInitialize {
+		out.notice("ignored a cancel of initialize", env.Method, id)
+		return
+	}
+	r.gone = true
+	delete(s.byID, r.key)
+	if r.token != "" && s.byToken[r.token] == r.number {
+		delete(s.byToken, r.token)
+	}
+	s.forlorn = append(s.forlorn, number)
+	if len(s.forlorn) > maxForlorn {
+		delete(s.sent, s.forlorn[0])
+		s.forlorn = s.forlorn[1:]
+	}
+	out.frame(r.link, Cancel, number, line)
+}
+
+// receiveAnswer passes the client's answer to the worker that asked. Answers
+// to questions of a link that is gone go nowhere (SUP-7).
+func (s *Session) receiveAnswer(line []byte, env envelope.Envelope, out *Output) {
+	id := env.ID.Of(line)
+	n, err := strconv.ParseInt(string(id), 10, 32)
+	q, ok := s.asked[int32(n)]
+	if err != nil || !ok {
+		out.notice("dropped an answer: nobody asked", "", id)
+		return
+	}
+	delete(s.asked, int32(n))
+	out.frame(q.link, Response, q.id, line)
+}

@@ -1,0 +1,89 @@
+package session
+
+import "github.com/holdfast-mcp/holdfast/protocol"
+
+// Link names one Session stream to one worker generation.
+type Link uint64
+
+// Kind is the kind of a Frame; the values are those of workerv1.Frame_Kind.
+type Kind uint8
+
+// Kinds of frames that a session sends or understands.
+const (
+	Request      Kind = 1
+	Response     Kind = 2
+	Notification Kind = 3
+	Cancel       Kind = 4
+)
+
+// Frame is one frame of the worker wire.
+type Frame struct {
+	Kind Kind
+	// ID is the number of the request that the frame is or refers to.
+	ID uint64
+	// Payload is one JSON-RPC message; it is not changed by the session once
+	// it stands in an Output.
+	Payload []byte
+}
+
+// Outgoing is a frame for a link.
+type Outgoing struct {
+	Link  Link
+	Frame Frame
+}
+
+// Output is what the caller has to do after an event, in this order. Calls
+// append to it, so one Output can be used again after Reset.
+type Output struct {
+	// Lines for the client, without line feed. The caller owns them.
+	Lines [][]byte
+	// Frames for links.
+	Frames []Outgoing
+	// Ready is the link that began to serve, 0 if none did.
+	Ready Link
+	// Refused is the link whose worker cannot serve this client, with the
+	// reason.
+	Refused       Link
+	RefusedReason string
+	// Notices are for the log.
+	Notices []Notice
+}
+
+// Notice is something that the session did with a message other than passing
+// it on, for the log.
+type Notice struct {
+	What   string
+	Method string
+	// ID is the client's raw id token, if there is one.
+	ID string
+}
+
+// Reset empties o and keeps its memory.
+func (o *Output) Reset() {
+	clear(o.Lines)
+	clear(o.Frames)
+	*o = Output{Lines: o.Lines[:0], Frames: o.Frames[:0], Notices: o.Notices[:0]}
+}
+
+func (o *Output) line(b []byte) { o.Lines = append(o.Lines, b) }
+
+func (o *Output) frame(l Link, k Kind, id uint64, payload []byte) {
+	o.Frames = append(o.Frames, Outgoing{l, Frame{k, id, payload}})
+}
+
+func (o *Output) notice(what, method string, id []byte) {
+	o.Notices = append(o.Notices, Notice{what, method, string(id)})
+}
+
+// Loss says why a link is gone and what of it never reached the worker.
+type Loss struct {
+	// Generation, Exit and StderrTail are passed on to the client.
+	Generation uint64
+	Exit       *protocol.Exit
+	StderrTail []string
+	// Cause completes the sentence "the server ...", such as "exited with
+	// code 3".
+	Cause string
+	// Unsent lists the requests that were never put on the stream.
+	Unsent []uint64
+}

@@ -1,0 +1,276 @@
+package session
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-mcp/holdfast/internal/envelope"
+	"github.com/holdfast-mcp/holdfast/protocol"
+)
+
+// Attach tells the session about a new link. It serves as soon as the
+// handshake, if there was one, has been told again.
+//
+//	session                              worker
+//	   | initialize, told version           |
+//	   |----------------------------------->|
+//	   |                             answer | another version: refused
+//	   |<-----------------------------------|
+//	   | initialized                        | if the client has said so
+//	   | logging/setLevel                   | if the client has set one
+//	   | roots/list_changed                 | if it came meanwhile
+//	   |----------------------------------->|
+//	   | what waited, in order              |
+//
+// The order matters: real servers lose tools when initialized overtakes the
+// handling of initialize.
+func (s *Session) Attach(l Link, generation uint64, out *Output) {
+	s.links[l] = &link{generation: generation}
+	s.down = nil
+	if s.told.initialize == nil {
+		s.serve(l, out)
+		return
+	}
+	s.links[l].replaying = true
+	n := s.number()
+	s.own[n] = ownCall{l, methodInitialize}
+	out.frame(l, Request, n, requestLine(n, methodInitialize, s.initializeParams()))
+}
+
+// initializeParams returns the client's params with the version that it was
+// told, which may differ from the one that it asked for.
+func (s *Session) initializeParams() []byte {
+	env, err := envelope.Peek(s.told.initialize)
+	if err != nil {
+		return nil
+	}
+	params := env.Params.Of(s.told.initialize)
+	span, ok := envelope.Find(params, "protocolVersion")
+	if !ok || s.told.version == "" {
+		return params
+	}
+	return envelope.Splice(params, span, strconv.AppendQuote(nil, s.told.version))
+}
+
+// replayed takes a worker's answer to the handshake that was told again.
+func (s *Session) replayed(from Link, l *link, payload []byte, out *Output) {
+	env, err := envelope.Peek(payload)
+	if err != nil || env.Kind != envelope.Response {
+		s.refuseLink(from, "it refused the handshake of this client", out)
+		return
+	}
+	result := env.Result.Of(payload)
+	version := protocolVersion(result)
+	corrected := s.told.minimal
+	switch {
+	case version == s.told.version:
+	case s.told.minimal:
+		out.notice("the server speaks "+version+", the client was told "+s.told.version, methodInitialize, nil)
+		s.told.version = version
+	default:
+		s.refuseLink(from, "version_changed: it speaks "+version+", the client was told "+s.told.version, out)
+		return
+	}
+	s.told.minimal = false
+	l.replaying = false
+	if s.told.initialized != nil {
+		out.frame(from, Notification, 0, s.told.initialized)
+	}
+	if s.told.setLevel != nil {
+		n := s.number()
+		s.own[n] = ownCall{from, methodSetLevel}
+		out.frame(from, Request, n, requestLine(n, methodSetLevel, s.told.setLevel))
+	}
+	if s.rootsChanged {
+		s.rootsChanged = false
+		out.frame(from, Notification, 0, notificationLine(noteRootsChanged, nil))
+	}
+	if corrected {
+		announceLists(result, out)
+	}
+	s.serve(from, out)
+}
+
+// announceLists tells a client that was answered before any worker was ready
+// what the worker has to offer.
+func announceLists(result []byte, out *Output) {
+	for _, list := range []string{"tools", "prompts", "resources"} {
+		if _, ok := envelope.Find(result, "capabilities", list); ok {
+			out.line(notificationLine("notifications/"+list+"/list_changed", nil))
+		}
+	}
+}
+
+func (s *Session) refuseLink(l Link, reason string, out *Output) {
+	out.Refused, out.RefusedReason = l, reason
+}
+
+func (s *Session) serve(l Link, out *Output) {
+	s.serving = l
+	out.Ready = l
+	s.flush(out)
+}
+
+// Starting tells the session that a worker is about to start: what comes now
+// waits for it.
+func (s *Session) Starting() { s.down = nil }
+
+// Down tells the session that no worker can serve for now, and why. What waits
+// is answered at once, and so is what comes until the next start: initialize
+// by a minimal answer of our own, so that the client stays and learns the
+// cause from its calls.
+func (s *Session) Down(cause *protocol.Error, out *Output) {
+	s.down = cause
+	waiting := s.queue
+	s.queue, s.queued, s.queueSize = nil, 0, 0
+	for _, it := range waiting {
+		switch {
+		case it.request != nil:
+			s.forget(it.request)
+			s.answerDown(it.request, out)
+		default:
+			s.keepNotification(it.note)
+		}
+	}
+}
+
+// keepNotification remembers what a later worker has to be told.
+func (s *Session) keepNotification(note []byte) {
+	env, err := envelope.Peek(note)
+	switch {
+	case err != nil:
+	case env.Method == noteInitialized:
+		s.told.initialized = note
+	case env.Method == noteRootsChanged:
+		s.rootsChanged = true
+	}
+}
+
+// answerDown answers a request while nothing can serve.
+func (s *Session) answerDown(r *request, out *Output) {
+	switch {
+	case r.method == methodInitialize && s.told.initialize == nil:
+		s.told.initialize = r.payload
+		s.told.version = minimalVersion(r.params)
+		s.told.minimal = true
+		out.line(resultLine(r.id, minimalResult(s.told.version, s.version)))
+	case r.method == methodDiscover:
+		// Clients fall back to initialize, which has an answer.
+		out.line(rpcErrorLine(r.id, -32601, "Method not found: no server is running"))
+	default:
+		s.refuse(r, s.down, out)
+	}
+}
+
+// minimalVersion follows the rule of all SDKs: the version asked for if it is
+// known and has an initialize at all, else the last one that has.
+func minimalVersion(params []byte) string {
+	const last = "2025-11-25"
+	span, ok := envelope.Find(params, "protocolVersion")
+	if !ok {
+		return last
+	}
+	switch v := strings.Trim(string(span.Of(params)), `"`); v {
+	case "2024-11-05", "2025-03-26", "2025-06-18", last:
+		return v
+	}
+	return last
+}
+
+func minimalResult(told, version string) []byte {
+	return []byte(`{"protocolVersion":` + strconv.Quote(told) +
+		`,"capabilities":{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true}}` +
+		`,"serverInfo":{"name":"holdfast","version":` + strconv.Quote(version) + `}}`)
+}
+
+// Lost tells the session that a link is gone. Each of its requests is answered
+// or waits for the next link, as the table of DESIGN section 4 says.
+func (s *Session) Lost(l Link, loss Loss, out *Output) {
+	if s.links[l] == nil {
+		return
+	}
+	delete(s.links, l)
+	if s.serving == l {
+		s.serving = 0
+	}
+	for n, call := range s.own {
+		if call.link == l {
+			delete(s.own, n)
+		}
+	}
+	s.withdrawQuestions(l, loss, out)
+
+	var again []item
+	for _, r := range s.lostRequests(l) {
+		neverSent := slices.Contains(loss.Unsent, r.number)
+		switch {
+		case r.gone:
+			s.forget(r)
+		case neverSent || r.outcome == retried || r.outcome == read && r.attempts < 2:
+			if neverSent {
+				r.attempts--
+			}
+			delete(s.sent, r.number)
+			r.link = 0
+			s.queued++
+			s.queueSize += len(r.payload)
+			again = append(again, item{request: r})
+		default:
+			s.forget(r)
+			out.line(lostLine(r, loss))
+		}
+	}
+	s.queue = append(again, s.queue...)
+}
+
+func (s *Session) lostRequests(l Link) []*request {
+	var lost []*request
+	for _, r := range s.sent {
+		if r.link == l {
+			lost = append(lost, r)
+		}
+	}
+	slices.SortFunc(lost, func(a, b *request) int { return cmp.Compare(a.number, b.number) })
+	return lost
+}
+
+// withdrawQuestions tells the client that nobody waits for its answers to a
+// lost worker any more.
+func (s *Session) withdrawQuestions(l Link, loss Loss, out *Output) {
+	var lost []int32
+	for n, q := range s.asked {
+		if q.link == l {
+			lost = append(lost, n)
+		}
+	}
+	slices.Sort(lost)
+	for _, n := range lost {
+		delete(s.asked, n)
+		params := `{"requestId":` + strconv.Itoa(int(n)) + `,"reason":` + quote("the server "+loss.Cause) + `}`
+		out.line(notificationLine(noteCancelled, []byte(params)))
+	}
+}
+
+// Unsent answers a request that its link had no room for (SUP-20).
+func (s *Session) Unsent(number uint64, out *Output) {
+	r := s.sent[number]
+	if r == nil {
+		return
+	}
+	s.forget(r)
+	s.refuse(r, protocol.NewError(protocol.WorkerUnavailable,
+		"the server does not read its requests fast enough; this one was not sent, try again"), out)
+}
+
+// Close completes open listens, which nothing else will answer (LEASE-7).
+func (s *Session) Close(out *Output) {
+	for _, r := range s.sent {
+		if r.method != methodListen || r.gone {
+			continue
+		}
+		s.forget(r)
+		out.line(resultLine(r.id, []byte(`{"resultType":"complete","_meta":{"`+subscriptionKey+`":`+string(r.id)+`}}`)))
+	}
+}

@@ -1,0 +1,236 @@
+package session
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/internal/envelope"
+	"github.com/holdfast-mcp/holdfast/protocol"
+)
+
+// Limits bound what a session keeps for its client.
+type Limits struct {
+	// HoldTimeout is how long a request waits for a worker before it is
+	// refused as worker_starting. initialize and server/discover are exempt.
+	HoldTimeout time.Duration
+	// HoldRequests and HoldBytes bound what may wait at one time; a request
+	// beyond either is refused as worker_unavailable.
+	HoldRequests int
+	HoldBytes    int
+}
+
+// Session is one client connection. It is not safe for concurrent use.
+type Session struct {
+	limits  Limits
+	version string // of holdfast, for the minimal initialize answer
+
+	told handshake
+
+	numbers uint64              // last number issued to a request of either kind
+	sent    map[uint64]*request // requests on a link, by number
+	own     map[uint64]ownCall  // requests of the session's own, by number
+	byID    map[string]uint64   // requests of the client that await an answer
+	byToken map[string]uint64   // progress tokens of those requests
+	forlorn []uint64            // cancelled requests that may still be answered
+
+	queue     []item // waits for a serving link, in order
+	queueSize int    // bytes of requests in queue
+	queued    int    // requests in queue
+
+	links   map[Link]*link
+	serving Link
+	down    *protocol.Error // why nothing can serve; nil while something may
+
+	asked     map[int32]question // requests of workers that the client has to answer
+	lastAsked int32
+
+	rootsChanged bool // client said so while nothing served
+}
+
+// handshake is what passed between client and worker at the beginning. It is
+// what a later worker is told again.
+type handshake struct {
+	initialize  []byte // client's request, nil before the first answer
+	version     string // protocol version that the client was told
+	minimal     bool   // the answer was the session's own
+	initialized []byte // client's notification, nil until it came
+	setLevel    []byte // last logging/setLevel that a worker took
+	pending     *request
+}
+
+// request is a request of the client that awaits its answer.
+type request struct {
+	number   uint64
+	id       []byte // raw token
+	key      string // of id
+	method   string
+	payload  []byte // the client's line
+	params   []byte // part of payload
+	token    string // key of the progress token, empty if there is none
+	outcome  outcome
+	modern   bool
+	gone     bool // cancelled
+	link     Link // 0 while it is queued
+	attempts int
+	since    time.Time
+}
+
+// item is an entry of the queue: a request, or a notification that must not
+// overtake the requests before it.
+type item struct {
+	request *request
+	note    []byte
+}
+
+type link struct {
+	generation uint64
+	replaying  bool
+	// early holds what the worker sent before its first initialize answer.
+	early []Frame
+}
+
+// question is a request of a worker, known to the client by another number.
+type question struct {
+	link Link
+	id   uint64
+}
+
+type ownCall struct {
+	link   Link
+	method string
+}
+
+// maxForlorn bounds how many cancelled requests are remembered. A worker may
+// or may not answer them.
+const maxForlorn = 1024
+
+// maxEarly bounds what is kept of a worker that talks before it has answered
+// initialize.
+const maxEarly = 256
+
+// New returns the session of a client that has not said anything. version is
+// that of holdfast itself.
+func New(limits Limits, version string) *Session {
+	return &Session{
+		limits:  limits,
+		version: version,
+		sent:    make(map[uint64]*request),
+		own:     make(map[uint64]ownCall),
+		byID:    make(map[string]uint64),
+		byToken: make(map[string]uint64),
+		links:   make(map[Link]*link),
+		asked:   make(map[int32]question),
+	}
+}
+
+// Idle reports whether no request of the client awaits an answer. Open listens
+// do not count: they are answered when somebody ends them.
+func (s *Session) Idle() bool {
+	if s.queued > 0 {
+		return false
+	}
+	for _, r := range s.sent {
+		if !r.gone && r.method != methodListen {
+			return false
+		}
+	}
+	return true
+}
+
+// InFlight returns how many requests of the client await an answer, held ones
+// included.
+func (s *Session) InFlight() int { return len(s.byID) }
+
+// Serving returns the link that takes requests, 0 if there is none.
+func (s *Session) Serving() Link { return s.serving }
+
+// Deadline returns when the first held request expires; false if none will.
+func (s *Session) Deadline() (time.Time, bool) {
+	for _, it := range s.queue {
+		if r := it.request; r != nil && expires(r) {
+			return r.since.Add(s.limits.HoldTimeout), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// Expire refuses requests that were held for too long (SUP-23).
+func (s *Session) Expire(now time.Time, out *Output) {
+	s.dropQueued(func(r *request) bool {
+		if !expires(r) || now.Before(r.since.Add(s.limits.HoldTimeout)) {
+			return false
+		}
+		s.refuse(r, protocol.NewError(protocol.WorkerStarting,
+			"the server did not become ready within "+s.limits.HoldTimeout.String()+
+				"; the request was not executed, try again"), out)
+		return true
+	})
+}
+
+func expires(r *request) bool { return r.method != methodInitialize && r.method != methodDiscover }
+
+// dropQueued removes the requests from the queue for which f returns true, and
+// forgets them.
+func (s *Session) dropQueued(f func(*request) bool) {
+	s.queue = slices.DeleteFunc(s.queue, func(it item) bool {
+		r := it.request
+		if r == nil || !f(r) {
+			return false
+		}
+		s.unqueued(r)
+		s.forget(r)
+		return true
+	})
+}
+
+func (s *Session) enqueue(r *request) {
+	s.queue = append(s.queue, item{request: r})
+	s.queued++
+	s.queueSize += len(r.payload)
+}
+
+func (s *Session) unqueued(r *request) {
+	s.queued--
+	s.queueSize -= len(r.payload)
+}
+
+// forget ends the life of a request: its id and token may be used again.
+func (s *Session) forget(r *request) {
+	delete(s.sent, r.number)
+	if s.byID[r.key] == r.number {
+		delete(s.byID, r.key)
+	}
+	if r.token != "" && s.byToken[r.token] == r.number {
+		delete(s.byToken, r.token)
+	}
+	if s.told.pending == r {
+		s.told.pending = nil
+	}
+}
+
+// refuse answers a request that no worker has executed.
+func (s *Session) refuse(r *request, err *protocol.Error, out *Output) {
+	if !r.gone {
+		out.line(errorLine(r.id, err.RPC()))
+	}
+}
+
+func (s *Session) number() uint64 {
+	s.numbers++
+	return s.numbers
+}
+
+// progressToken returns the key of the progress token in params, or "".
+func progressToken(params []byte) string {
+	if span, ok := envelope.Find(params, "_meta", "progressToken"); ok {
+		return envelope.IDKey(span.Of(params))
+	}
+	return ""
+}
+
+// isModern reports whether params carry the per-request protocol version of
+// the 2026-07-28 revision or a later one.
+func isModern(params []byte) bool {
+	span, ok := envelope.Find(params, "_meta", "io.modelcontextprotocol/protocolVersion")
+	return ok && string(span.Of(params)) >= `"2026-`
+}

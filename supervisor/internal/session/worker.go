@@ -1,0 +1,244 @@
+package session
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+
+	"github.com/holdfast-mcp/holdfast/internal/envelope"
+)
+
+const subscriptionKey = "io.modelcontextprotocol/subscriptionId"
+
+// Frame takes one frame of a link. Frames of a link that is gone are dropped.
+func (s *Session) Frame(from Link, f Frame, out *Output) {
+	l := s.links[from]
+	if l == nil {
+		out.notice("dropped a frame of an older worker", "", nil)
+		return
+	}
+	if f.Kind == Response {
+		s.frameAnswer(from, l, f, out)
+		return
+	}
+	if s.tooEarly(l) {
+		if len(l.early) < maxEarly {
+			l.early = append(l.early, f)
+		} else {
+			out.notice("dropped a message: too many before the initialize answer", "", nil)
+		}
+		return
+	}
+	s.frameUp(from, l, f, out)
+}
+
+// tooEarly reports whether the client may not hear from the worker yet: its
+// first initialize is not answered, or it was answered and what came before
+// the answer still waits for the client's initialized (C28).
+func (s *Session) tooEarly(l *link) bool {
+	if l.replaying || s.told.initialized != nil {
+		return false
+	}
+	return s.told.pending != nil || len(l.early) > 0
+}
+
+// releaseEarly passes on what a worker said before the client was ready.
+func (s *Session) releaseEarly(from Link, out *Output) {
+	l := s.links[from]
+	if l == nil {
+		return
+	}
+	early := l.early
+	l.early = nil
+	for _, f := range early {
+		s.frameUp(from, l, f, out)
+	}
+}
+
+// frameUp passes a request, notification or cancel of a worker to the client.
+func (s *Session) frameUp(from Link, l *link, f Frame, out *Output) {
+	env, err := envelope.Peek(f.Payload)
+	if err != nil {
+		out.notice("dropped an illegal message of the worker: "+err.Error(), env.Method, nil)
+		return
+	}
+	switch {
+	case f.Kind == Request && env.Kind == envelope.Request:
+		s.frameQuestion(from, f, env, out)
+	case f.Kind == Cancel && env.Kind == envelope.Notification:
+		s.frameCancel(from, f, env, out)
+	case f.Kind == Notification && env.Kind == envelope.Notification:
+		s.frameNotification(from, l, f, env, out)
+	default:
+		out.notice("dropped a frame whose kind is not that of its message", env.Method, nil)
+	}
+}
+
+// frameQuestion gives a request of a worker a number that no other request to
+// this client ever has: workers of all generations count from the start.
+func (s *Session) frameQuestion(from Link, f Frame, env envelope.Envelope, out *Output) {
+	if s.lastAsked == math.MaxInt32 {
+		out.notice("dropped a request of the worker: out of ids", env.Method, nil)
+		return
+	}
+	s.lastAsked++
+	s.asked[s.lastAsked] = question{from, f.ID}
+	out.line(envelope.Splice(f.Payload, env.ID, strconv.AppendInt(nil, int64(s.lastAsked), 10)))
+}
+
+// frameCancel passes on that a worker no longer waits for the client's answer.
+func (s *Session) frameCancel(from Link, f Frame, env envelope.Envelope, out *Output) {
+	asked, ok := s.askedBy(from, f.ID)
+	params := env.Params.Of(f.Payload)
+	span, found := envelope.Find(params, "requestId")
+	if !ok || !found {
+		out.notice("ignored a cancel of the worker: no such request", env.Method, nil)
+		return
+	}
+	delete(s.asked, asked)
+	span = envelope.Span{Start: span.Start + env.Params.Start, End: span.End + env.Params.Start}
+	out.line(envelope.Splice(f.Payload, span, strconv.AppendInt(nil, int64(asked), 10)))
+}
+
+func (s *Session) askedBy(from Link, id uint64) (int32, bool) {
+	for n, q := range s.asked {
+		if q == (question{from, id}) {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+func (s *Session) frameNotification(from Link, l *link, f Frame, env envelope.Envelope, out *Output) {
+	params := env.Params.Of(f.Payload)
+	switch {
+	case env.Method == noteProgress:
+		// Progress of a finished request makes clients close the transport.
+		span, ok := envelope.Find(params, "progressToken")
+		if !ok || !s.waitsFor(from, envelope.IDKey(span.Of(params))) {
+			out.notice("swallowed progress: nobody waits for it", env.Method, nil)
+			return
+		}
+	case l.replaying && isListChanged(env.Method):
+		return
+	case env.Method == noteCancelled:
+		out.notice("dropped a cancel outside a CANCEL frame", env.Method, nil)
+		return
+	}
+	payload, ok := s.translateSubscription(from, f.Payload, env.Params)
+	if !ok {
+		out.notice("dropped a notification of a subscription that is gone", env.Method, nil)
+		return
+	}
+	out.line(payload)
+}
+
+// waitsFor reports whether a progress token belongs to a request that this
+// link has and has not answered.
+func (s *Session) waitsFor(from Link, token string) bool {
+	r := s.sent[s.byToken[token]]
+	return r != nil && r.link == from
+}
+
+// translateSubscription puts the client's id of a listen in place of the
+// number by which the worker knows it, in the _meta of value. It reports false
+// if the number names no listen of this link.
+func (s *Session) translateSubscription(from Link, payload []byte, value envelope.Span) ([]byte, bool) {
+	raw := value.Of(payload)
+	if !bytes.Contains(raw, []byte(subscriptionKey)) {
+		return payload, true
+	}
+	span, ok := envelope.Find(raw, "_meta", subscriptionKey)
+	if !ok {
+		return payload, true
+	}
+	n, err := strconv.ParseUint(string(span.Of(raw)), 10, 64)
+	r := s.sent[n]
+	if err != nil || r == nil || r.link != from || r.gone {
+		return nil, false
+	}
+	span = envelope.Span{Start: span.Start + value.Start, End: span.End + value.Start}
+	return envelope.Splice(payload, span, r.id), true
+}
+
+// frameAnswer takes the answer to a request of the client, or of our own.
+func (s *Session) frameAnswer(from Link, l *link, f Frame, out *Output) {
+	if call, ok := s.own[f.ID]; ok && call.link == from {
+		delete(s.own, f.ID)
+		if call.method == methodInitialize {
+			s.replayed(from, l, f.Payload, out)
+		}
+		return
+	}
+	r := s.sent[f.ID]
+	if r == nil || r.link != from {
+		out.notice("dropped a late answer", "", nil)
+		return
+	}
+	if r.gone {
+		// The client may have given the id to another request meanwhile.
+		if _, reused := s.byID[r.key]; reused {
+			s.forget(r)
+			return
+		}
+	}
+	line, env, ok := s.answerLine(from, r, f.Payload, out)
+	s.forget(r)
+	out.line(line)
+	if !ok {
+		s.flush(out)
+		return
+	}
+	if env.Kind == envelope.Response {
+		s.learn(r, env.Result.Of(f.Payload))
+	}
+	if r.method == methodInitialize {
+		s.flush(out)
+	}
+}
+
+// answerLine returns the line that answers r with a worker's payload: the
+// payload itself with the client's own id. An answer that is no legal message
+// becomes an internal error for that id.
+func (s *Session) answerLine(from Link, r *request, payload []byte, out *Output) ([]byte, envelope.Envelope, bool) {
+	env, err := envelope.Peek(payload)
+	if err == nil && !env.Kind.IsAnswer() {
+		err = envelope.ErrInvalid
+	}
+	if err != nil {
+		out.notice("the worker's answer is no legal message: "+err.Error(), r.method, r.id)
+		return rpcErrorLine(r.id, -32603, "the server's answer is no legal JSON-RPC response: "+err.Error()), env, false
+	}
+	if r.method == methodListen && env.Kind == envelope.Response {
+		if translated, ok := s.translateSubscription(from, payload, env.Result); ok {
+			payload = translated
+			if env, err = envelope.Peek(payload); err != nil {
+				return rpcErrorLine(r.id, -32603, err.Error()), env, false
+			}
+		}
+	}
+	if !bytes.Equal(env.ID.Of(payload), r.id) {
+		payload = envelope.Splice(payload, env.ID, r.id)
+	}
+	return payload, env, true
+}
+
+// learn remembers what later workers have to be told.
+func (s *Session) learn(r *request, result []byte) {
+	switch r.method {
+	case methodInitialize:
+		s.told.initialize = r.payload
+		s.told.version = protocolVersion(result)
+		s.told.minimal = false
+	case methodSetLevel:
+		s.told.setLevel = r.params
+	}
+}
+
+func protocolVersion(result []byte) string {
+	span, ok := envelope.Find(result, "protocolVersion")
+	if !ok || span.End-span.Start < 2 {
+		return ""
+	}
+	return string(result[span.Start+1 : span.End-1])
+}
