@@ -60,8 +60,14 @@ type Client struct {
 	news    chan struct{} // closed and replaced with each frame, and at the end
 	ended   bool          // stdout has ended
 	nextID  int
-	answers map[string]int // answers seen, by id token
+	answers map[string]answers // by id token
 	stderr  bytes.Buffer
+}
+
+// answers are what one id token got.
+type answers struct {
+	first Frame
+	n     int
 }
 
 // Start starts a process; the test's clean-up ends it.
@@ -69,7 +75,7 @@ func Start(tb testing.TB, config Config) *Client {
 	tb.Helper()
 	c := &Client{
 		tb: tb, config: config, mark: newMark(),
-		exited: make(chan struct{}), news: make(chan struct{}), answers: map[string]int{},
+		exited: make(chan struct{}), news: make(chan struct{}), answers: map[string]answers{},
 	}
 	c.cmd = exec.Command(config.Command[0], config.Command[1:]...)
 	c.cmd.Dir = config.Dir
@@ -137,7 +143,11 @@ func (c *Client) take(line []byte) {
 	c.mu.Lock()
 	c.frames = append(c.frames, f)
 	if f.IsResponse() {
-		c.answers[string(f.ID)]++
+		a := c.answers[string(f.ID)]
+		if a.n++; a.n == 1 {
+			a.first = f
+		}
+		c.answers[string(f.ID)] = a
 	}
 	close(c.news)
 	c.news = make(chan struct{})
@@ -236,18 +246,33 @@ func (p *Pending) Wait() Frame {
 
 // Answer returns the answer, or an error if none came.
 func (p *Pending) Answer() (Frame, error) {
-	f, err := p.c.find(0, Patience, func(f Frame) bool { return f.IsResponse() && string(f.ID) == p.Token })
-	if err != nil {
-		return f, fmt.Errorf("request %s %s has no answer: %w", p.Token, p.what, err)
+	deadline := time.NewTimer(Patience)
+	defer deadline.Stop()
+	for {
+		p.c.mu.Lock()
+		got, news, ended := p.c.answers[p.Token], p.c.news, p.c.ended
+		p.c.mu.Unlock()
+		if got.n > 0 {
+			return got.first, nil
+		}
+		err := errEnded
+		if !ended {
+			select {
+			case <-news:
+				continue
+			case <-deadline.C:
+				err = errOverdue
+			}
+		}
+		return Frame{}, fmt.Errorf("request %s %s has no answer: %w", p.Token, p.what, err)
 	}
-	return f, nil
 }
 
 // Answered reports whether the answer has come.
 func (p *Pending) Answered() bool {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
-	return p.c.answers[p.Token] > 0
+	return p.c.answers[p.Token].n > 0
 }
 
 // WaitFor returns the first frame, of all that came and will come, for which
@@ -303,8 +328,8 @@ func (c *Client) Answers() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := make(map[string]int, len(c.answers))
-	for k, v := range c.answers {
-		out[k] = v
+	for token, a := range c.answers {
+		out[token] = a.n
 	}
 	return out
 }
