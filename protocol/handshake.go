@@ -15,7 +15,7 @@ const (
 )
 
 // EnvPrefix starts the name of every environment variable by which holdfast
-// itself is configured. They are removed from what workers inherit (SUP-18).
+// itself is configured. Supervisors do not pass them on (SUP-18).
 const EnvPrefix = "HOLDFAST_"
 
 const (
@@ -39,13 +39,22 @@ func StartedBySupervisor(environ []string) bool {
 	return slices.Contains(environ, cookieKey+"="+cookieValue)
 }
 
-// StripHandshake returns environ without the handshake and without holdfast's
-// own settings, so that neither reaches user code or the children of a worker
+// StripHandshake returns environ, in the form of [os.Environ], without the
+// handshake. Workers remove it before user code or children can see it
 // (SUP-18). The argument is left as it is.
-func StripHandshake(environ []string) []string {
+func StripHandshake(environ []string) []string { return without(environ, IsHandshakeVariable) }
+
+// StripSettings returns environ without the settings of holdfast itself, which
+// a supervisor keeps from its workers; what is configured for a worker is
+// added afterwards and stays, so that holdfast can be run under holdfast.
+func StripSettings(environ []string) []string {
+	return without(environ, func(name string) bool { return strings.HasPrefix(name, EnvPrefix) })
+}
+
+func without(environ []string, drop func(name string) bool) []string {
 	out := make([]string, 0, len(environ))
 	for _, kv := range environ {
-		if name, _, _ := strings.Cut(kv, "="); !IsHandshakeVariable(name) {
+		if name, _, _ := strings.Cut(kv, "="); !drop(name) {
 			out = append(out, kv)
 		}
 	}
@@ -53,12 +62,12 @@ func StripHandshake(environ []string) []string {
 }
 
 // IsHandshakeVariable reports whether the environment variable of this name is
-// part of the handshake or a setting of holdfast itself.
+// part of the handshake.
 func IsHandshakeVariable(name string) bool {
 	switch name {
-	case "PLUGIN_MIN_PORT", "PLUGIN_MAX_PORT", "PLUGIN_PROTOCOL_VERSIONS", "PLUGIN_CLIENT_CERT",
+	case cookieKey, "PLUGIN_MIN_PORT", "PLUGIN_MAX_PORT", "PLUGIN_PROTOCOL_VERSIONS", "PLUGIN_CLIENT_CERT",
 		"PLUGIN_UNIX_SOCKET_DIR", "PLUGIN_UNIX_SOCKET_GROUP", "PLUGIN_MULTIPLEX_GRPC":
 		return true
 	}
-	return strings.HasPrefix(name, EnvPrefix)
+	return false
 }
