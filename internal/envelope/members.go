@@ -118,7 +118,8 @@ func (m *members) envelope(line []byte) Envelope {
 
 // legal reports whether a message of the kind has the shape of that kind.
 func (m *members) legal(line []byte, kind Kind) bool {
-	if string(m.span[nameJSONRPC].Of(line)) != `"2.0"` {
+	version := m.span[nameJSONRPC].Of(line)
+	if len(version) < 2 || version[0] != '"' || !same(version[1:len(version)-1], true, "2.0") {
 		return false
 	}
 	idOK := legalID(m.span[nameID].Of(line))

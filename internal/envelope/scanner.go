@@ -15,7 +15,8 @@ const maxRecursion = 10000
 type scanner struct {
 	b []byte
 	i int
-	// high has a bit 0x80 set somewhere if a string may hold bytes beyond ASCII.
+	// high has the bits of all bytes in strings, and perhaps of a few behind
+	// them: it only has to show whether the text is ASCII.
 	high uint64
 	// deep: nesting exceeded MaxDepth.
 	deep bool
@@ -202,14 +203,16 @@ func (s *scanner) digits() bool {
 func (s *scanner) str() (escaped, ok bool) {
 	b, i, high := s.b, s.i+1, s.high
 	for i < len(b) {
+		// Text with escapes has short plain stretches: one word first, and
+		// the long stride only behind a plain one.
 		if len(b)-i >= 8 {
-			// Bytes behind the closing quote may get into high: it only has
-			// to be set whenever the string is not ASCII.
 			x := binary.LittleEndian.Uint64(b[i:])
 			high |= x
-			m := special(x)
+			m := special(x) & highs
 			if m == 0 {
-				i += 8
+				n, h := stride(b[i+8:])
+				high |= h
+				i += 8 + n
 				continue
 			}
 			i += bits.TrailingZeros64(m) >> 3
@@ -219,11 +222,11 @@ func (s *scanner) str() (escaped, ok bool) {
 			s.i, s.high = i+1, high
 			return escaped, true
 		case c == '\\':
-			n := escape(b[i:])
+			escaped = true
+			n := escapes(b[i:])
 			if n == 0 {
 				return escaped, false
 			}
-			escaped = true
 			i += n
 		case c < ' ':
 			return escaped, false
@@ -235,27 +238,46 @@ func (s *scanner) str() (escaped, ok bool) {
 	return escaped, false
 }
 
-// special marks with its high bit the lowest byte of x that is a quote, a
-// backslash or a control character. Marks above the lowest may be wrong.
-func special(x uint64) uint64 {
-	quote, slash := x^('"'*ones), x^('\\'*ones)
-	return ((quote-ones)&^quote | (slash-ones)&^slash | (x-' '*ones)&^x) & highs
+// stride returns how many bytes at the start of b surely need no attention in
+// a string, a multiple of 32, and the bits they have.
+func stride(b []byte) (n int, high uint64) {
+	for ; len(b)-n >= 32; n += 32 {
+		w := b[n : n+32]
+		x0, x1 := binary.LittleEndian.Uint64(w), binary.LittleEndian.Uint64(w[8:])
+		x2, x3 := binary.LittleEndian.Uint64(w[16:]), binary.LittleEndian.Uint64(w[24:])
+		if (special(x0)|special(x1)|special(x2)|special(x3))&highs != 0 {
+			break
+		}
+		high |= x0 | x1 | x2 | x3
+	}
+	return n, high
 }
 
-// escape returns the length of the escape sequence that b starts with, or 0.
-func escape(b []byte) int {
-	if len(b) < 2 {
+// special marks with its high bit the lowest byte of x that is a quote, a
+// backslash or a control character. Other bits and bytes mean nothing, but
+// without such a byte there is no mark.
+func special(x uint64) uint64 {
+	return (((x ^ '"'*ones) - ones) | ((x ^ '\\'*ones) - ones) | (x - ' '*ones)) &^ x
+}
+
+// escapes returns the length of the escape sequences that b starts with, or 0
+// if one of them is illegal.
+func escapes(b []byte) int {
+	n := 0
+	for len(b)-n >= 2 && b[n] == '\\' {
+		switch b[n+1] {
+		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+			n += 2
+			continue
+		case 'u':
+			if u := b[n:]; len(u) >= 6 && hex(u[2]) && hex(u[3]) && hex(u[4]) && hex(u[5]) {
+				n += 6
+				continue
+			}
+		}
 		return 0
 	}
-	switch b[1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return 2
-	case 'u':
-		if len(b) >= 6 && hex(b[2]) && hex(b[3]) && hex(b[4]) && hex(b[5]) {
-			return 6
-		}
-	}
-	return 0
+	return n
 }
 
 func hex(c byte) bool {

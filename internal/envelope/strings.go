@@ -134,7 +134,7 @@ func hex4(b []byte) rune {
 		case c <= '9':
 			c -= '0'
 		default:
-			c = c|0x20 - 'a' + 10
+			c = c | 0x20 - 'a' + 10
 		}
 		r = r<<4 | rune(c)
 	}
