@@ -38,7 +38,7 @@ func (e *LookError) Error() string {
 	name := "command " + strconv.Quote(e.Name)
 	cause := e.Err.Error()
 	if errors.Is(e.Err, ErrNotFound) {
-		cause = "not found"
+		cause = "does not exist"
 	}
 	switch {
 	case errors.Is(e.Err, ErrNoPath):
@@ -46,21 +46,13 @@ func (e *LookError) Error() string {
 	case len(e.Dirs) == 0 && e.File == "":
 		return name + ": " + cause
 	case len(e.Dirs) == 0:
-		return name + ": " + e.File + " " + withVerb(cause)
+		return name + ": " + e.File + ": " + cause
 	}
 	searched := "searched " + strings.Join(e.Dirs, string(filepath.ListSeparator))
 	if e.File != "" {
-		return name + " not found: " + e.File + " " + withVerb(cause) + "; " + searched
+		return name + " not found: " + e.File + ": " + cause + "; " + searched
 	}
 	return name + " not found in PATH: " + searched
-}
-
-func withVerb(cause string) string {
-	switch cause {
-	case "not found", "not executable":
-		return "is " + cause
-	}
-	return cause
 }
 
 // Unwrap returns the cause.

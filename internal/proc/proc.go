@@ -61,7 +61,7 @@ const killTimeout = time.Second
 
 // groupPoll is how often a group is looked at whose leader has ended within
 // the grace of a stop.
-const groupPoll = 5 * time.Millisecond
+const groupPoll = 10 * time.Millisecond
 
 // Spec says what to start and how it is tied to this process.
 type Spec struct {
@@ -289,8 +289,9 @@ func (p *Process) Stop(grace time.Duration) {
 		p.mu.Lock()
 		p.stopBy = time.Now().Add(grace)
 		p.mu.Unlock()
-		p.Terminate()
-		p.wait(grace)
+		if p.Terminate() == nil {
+			p.wait(grace)
+		}
 	}
 	select {
 	case <-p.done:

@@ -3,6 +3,7 @@ package proc
 import (
 	"errors"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,7 +20,10 @@ func sysProcAttr(spec Spec) *syscall.SysProcAttr {
 func (p *Process) awaitExit() {
 	kq, err := unix.Kqueue()
 	if err != nil {
-		return // os.Process.Wait waits then, and the group is signalled after it
+		for !ended(p.id.Pid) { // no descriptor is left for a queue
+			time.Sleep(50 * time.Millisecond)
+		}
+		return
 	}
 	defer unix.Close(kq)
 	var watch unix.Kevent_t

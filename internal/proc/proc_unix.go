@@ -11,6 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// lastSweep bounds what comes between KillOwnGroupAfter and the end.
+const lastSweep = 100 * time.Millisecond
+
 // tie is empty: a group needs nothing but its id.
 type tie struct{}
 
@@ -45,7 +48,15 @@ func exitOf(state *os.ProcessState) Exit {
 // then nothing stays behind.
 func KillOwnGroupAfter(d time.Duration) {
 	time.AfterFunc(d, func() {
-		killDescendants()
+		swept := make(chan struct{})
+		go func() { // ends with this process at the latest
+			killDescendants()
+			close(swept)
+		}()
+		select {
+		case <-swept:
+		case <-time.After(lastSweep):
+		}
 		pid := unix.Getpid()
 		if unix.Getpgrp() == pid {
 			unix.Kill(-pid, unix.SIGKILL)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -83,8 +84,8 @@ func parseStat(pid int, raw []byte) (stat, error) {
 	}, nil
 }
 
-// below returns the processes below root, root not included; it does not
-// descend into those for which skip reports true.
+// below returns the processes below root, root not included; it leaves out
+// those for which skip reports true, with all below them.
 func (t table) below(root int, skip func(stat) bool) []stat {
 	children := make(map[int][]stat, len(t))
 	for _, s := range t {
@@ -127,15 +128,21 @@ func descendants(id Identity) []Identity {
 	return out
 }
 
-// strayLocked reports whether a descendant of this process may be killed and
-// reaped: it was not started here, and no live process can have started it.
-// tree is locked.
+// strayLocked reports whether a child of this process may be killed, with all
+// below it, and reaped: it was not started here, and no live process can have started it. A
+// zombie is a stray whoever started it. tree is locked.
 func strayLocked(s stat) bool {
 	if s.pgrp == unix.Getpgrp() && !tree.ungrouped {
 		return false // perhaps started by os/exec
 	}
 	for p := range tree.live {
-		if s.id == p.id || p.group && s.pgrp == p.id.Pid || !s.zombie && s.id.Start >= p.id.Start {
+		if s.id.Pid == p.id.Pid {
+			return false
+		}
+		if s.zombie {
+			continue
+		}
+		if p.group && s.pgrp == p.id.Pid || s.id.Start >= p.id.Start {
 			return false
 		}
 	}
@@ -157,7 +164,7 @@ func sweep(doomed []Identity) int {
 }
 
 // sweepOnce sends KILL to what is to be swept now, reaps what has ended, and
-// returns pidfds of those that are still ending.
+// returns a pidfd of each that is still ending.
 func sweepOnce(doomed []Identity, killed map[Identity]struct{}) (open []int) {
 	tree.Lock()
 	defer tree.Unlock()
@@ -173,14 +180,13 @@ func sweepOnce(doomed []Identity, killed map[Identity]struct{}) (open []int) {
 		}
 	}
 	if tree.subreaper {
-		// Below a live process nothing is a stray, and zombies elsewhere than
-		// directly below this process are for their parents.
-		skip := func(s stat) bool { return spared[s.id] || !strayLocked(s) }
-		for _, s := range t.below(os.Getpid(), skip) {
+		self := os.Getpid()
+		skip := func(s stat) bool { return spared[s.id] || s.ppid == self && !strayLocked(s) }
+		for _, s := range t.below(self, skip) {
 			switch {
 			case !s.zombie:
 				victims = append(victims, s)
-			case s.ppid == os.Getpid():
+			case s.ppid == self: // those below are for their own parents
 				reap(s.id.Pid)
 			}
 		}
@@ -212,9 +218,13 @@ func (t table) sparedLocked() map[Identity]bool {
 }
 
 // kill sends KILL to exactly this process and returns a pidfd that becomes
-// readable at its end.
+// readable at its end; -1 where the kernel or a sandbox has no pidfds.
 func kill(id Identity) (pidfd int, ok bool) {
 	fd, err := unix.PidfdOpen(id.Pid, 0)
+	if err == unix.ENOSYS || err == unix.EPERM {
+		now, err := Identify(id.Pid)
+		return -1, err == nil && now == id && unix.Kill(id.Pid, unix.SIGKILL) == nil
+	}
 	if err != nil {
 		return -1, false
 	}
@@ -236,7 +246,9 @@ func awaitAny(pidfds []int, limit time.Duration) {
 
 func closeAll(fds []int) {
 	for _, fd := range fds {
-		unix.Close(fd)
+		if fd >= 0 {
+			unix.Close(fd)
+		}
 	}
 }
 
@@ -244,11 +256,35 @@ func closeAll(fds []int) {
 func reapStrays() {
 	tree.Lock()
 	defer tree.Unlock()
-	for _, s := range snapshot() {
-		if s.zombie && s.ppid == os.Getpid() && strayLocked(s) {
-			reap(s.id.Pid)
+	for _, pid := range children() {
+		if s, err := readStat(pid); err == nil && s.zombie && strayLocked(s) {
+			reap(pid)
 		}
 	}
+}
+
+// children returns the pids of this process's children, ended ones included.
+// Of those that come or go meanwhile, any may be missing.
+func children() []int {
+	var pids []int
+	lists, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, list := range lists {
+		raw, _ := os.ReadFile(list)
+		for _, field := range bytes.Fields(raw) {
+			if pid, err := strconv.Atoi(string(field)); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	if len(lists) > 0 {
+		return pids
+	}
+	for pid, s := range snapshot() { // a kernel without these lists
+		if s.ppid == os.Getpid() {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 func reap(pid int) {
@@ -269,7 +305,7 @@ func killDescendants() {
 				continue
 			}
 			if fd, ok := kill(s.id); ok {
-				unix.Close(fd)
+				closeAll([]int{fd})
 				n++
 			}
 		}
