@@ -1,6 +1,9 @@
 package protocol
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strconv"
+)
 
 // Kind names what happened to a request whose worker could not answer it.
 type Kind string
@@ -64,6 +67,14 @@ type Exit struct {
 	Code int `json:"code"`
 	// Signal is the name of that signal, such as "SIGKILL", or empty.
 	Signal string `json:"signal,omitempty"`
+}
+
+// String completes the sentence "the server ...".
+func (e Exit) String() string {
+	if e.Signal != "" {
+		return "was killed by " + e.Signal
+	}
+	return "exited with code " + strconv.Itoa(e.Code)
 }
 
 // Error is what a client gets as the data of a JSON-RPC error, or as the

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-mcp/holdfast/internal/logging"
-	"github.com/holdfast-mcp/holdfast/internal/proc"
 	"github.com/holdfast-mcp/holdfast/internal/ring"
 	"github.com/holdfast-mcp/holdfast/protocol"
 	"github.com/holdfast-mcp/holdfast/protocol/workerv1"
@@ -153,7 +152,7 @@ func (g *Generation) Uptime() time.Duration { return time.Since(g.started) }
 func (g *Generation) Done() <-chan struct{} { return g.process.drained }
 
 // Exit returns how the process ended; it is valid after Done.
-func (g *Generation) Exit() proc.Exit { return g.process.started().Exit() }
+func (g *Generation) Exit() protocol.Exit { return protocol.Exit(g.process.started().Exit()) }
 
 // Tail returns the last lines of the worker's stderr.
 func (g *Generation) Tail() []string { return g.tail.Tail() }
@@ -173,7 +172,7 @@ type StartError struct {
 	// Command is what was started, as a person would type it.
 	Command string
 	// Exit of the process, nil if it was never started or had to be ended.
-	Exit *proc.Exit
+	Exit *protocol.Exit
 	Tail []string
 	Err  error
 }
@@ -181,6 +180,9 @@ type StartError struct {
 func (e *StartError) Error() string {
 	return fmt.Sprintf("start %s: %v", e.Command, e.Err)
 }
+
+// Exited returns how the process ended, nil if it did not, and its stderr.
+func (e *StartError) Exited() (*protocol.Exit, []string) { return e.Exit, e.Tail }
 
 func (e *StartError) Unwrap() error { return e.Err }
 
@@ -204,8 +206,8 @@ func (g *Generation) startError(err error) *StartError {
 		e.Err = fmt.Errorf("%w: the worker speaks %d, this holdfast %d to %d",
 			ErrWireVersion, wire, protocol.WireVersionMin, protocol.WireVersion)
 	case exited:
-		exit := p.Exit()
-		e.Exit, e.Err = &exit, fmt.Errorf("it ended before its handshake: %v", exit)
+		exit := protocol.Exit(p.Exit())
+		e.Exit, e.Err = &exit, fmt.Errorf("it %v before its handshake", exit)
 	case errors.Is(err, ErrSilent) && printed:
 		e.Err = fmt.Errorf("%w within %v: it is alive and prints other things; an ordinary MCP server is started with "+
 			"`holdfast run -- COMMAND`, without --worker", ErrSilent, g.config.StartTimeout)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"errors"
 	"strconv"
 	"time"
@@ -225,4 +226,34 @@ func (s *Session) receiveAnswer(line []byte, env envelope.Envelope, out *Output)
 	}
 	delete(s.asked, int32(n))
 	out.frame(q.link, Response, q.id, line)
+}
+
+// ReceiveTooLong refuses a line that exceeds the frame limit, of which only
+// the beginning and the end are known (EDGE-4).
+func (s *Session) ReceiveTooLong(head, tail []byte, size int64, out *Output) {
+	out.notice("refused a line of "+strconv.FormatInt(size, 10)+" bytes", "", nil)
+	e := protocol.NewError(protocol.FrameTooLarge,
+		"the message has "+strconv.FormatInt(size, 10)+" bytes, more than the frame limit allows; it was not sent")
+	out.line(errorLine(idOfFragments(head, tail), e.RPC()))
+}
+
+// idOfFragments finds the id of a request whose middle is missing: Peek tells
+// it if it stands before the fault; else it may be the last member.
+func idOfFragments(head, tail []byte) []byte {
+	env, _ := envelope.Peek(head) // its error is that the line goes on
+	if env.Kind.IsAnswer() {
+		return nil
+	}
+	if !env.ID.IsZero() {
+		return env.ID.Of(head)
+	}
+	at := bytes.LastIndex(tail, []byte(`"id":`))
+	if at < 0 {
+		return nil
+	}
+	line := append([]byte(`{"jsonrpc":"2.0","method":"",`), tail[at:]...)
+	if env, err := envelope.Peek(line); err == nil && env.Kind == envelope.Request {
+		return env.ID.Of(line)
+	}
+	return nil
 }

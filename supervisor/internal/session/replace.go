@@ -264,13 +264,24 @@ func (s *Session) Unsent(number uint64, out *Output) {
 		"the server does not read its requests fast enough; this one was not sent, try again"), out)
 }
 
-// Close completes open listens, which nothing else will answer (LEASE-7).
+// Close answers all that is still open, at the end of the client: listens are
+// complete, nothing else can be answered any more (LEASE-7, SUP-16).
 func (s *Session) Close(out *Output) {
-	for _, r := range s.sent {
-		if r.method != methodListen || r.gone {
-			continue
+	s.Down(protocol.NewError(protocol.WorkerUnavailable, "the session ended before the request was sent"), out)
+	for l := range s.links {
+		for _, r := range s.lostRequests(l) {
+			s.forget(r)
+			switch {
+			case r.gone:
+			case r.method == methodListen:
+				out.line(resultLine(r.id, listenComplete(r.id)))
+			default:
+				out.line(lostLine(r, Loss{Generation: s.links[l].generation, Cause: "was stopped at the end of the session"}))
+			}
 		}
-		s.forget(r)
-		out.line(resultLine(r.id, []byte(`{"resultType":"complete","_meta":{"`+subscriptionKey+`":`+string(r.id)+`}}`)))
 	}
+}
+
+func listenComplete(id []byte) []byte {
+	return []byte(`{"resultType":"complete","_meta":{"` + subscriptionKey + `":` + string(id) + `}}`)
 }

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes, as documented in the help text.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// streams are the three files of a process.
+type streams struct{ in, out, err *os.File }
+
+// errUsage marks errors in how holdfast was called.
+var errUsage = errors.New("usage")
+
+type usageError struct{ error }
+
+func (usageError) Is(target error) bool { return target == errUsage }
+
+// run runs the command line and returns the exit code.
+func run(args []string, std streams, signals <-chan os.Signal) int {
+	root := newRoot(std, signals)
+	root.SetArgs(args)
+	root.SetIn(std.in)
+	root.SetOut(std.out)
+	root.SetErr(std.err)
+	err := root.Execute()
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintln(std.err, "holdfast:", err)
+	if errors.Is(err, errUsage) {
+		return exitUsage
+	}
+	return exitFailure
+}
+
+func newRoot(std streams, signals <-chan os.Signal) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "holdfast",
+		Short: "An MCP entrypoint that outlives the server behind it",
+		Long: `holdfast is started by an MCP client in place of a server. It runs the server,
+starts it again when it dies, and tells the client the truth about what was
+under way.
+
+Exit codes: 0 the session ended, 1 failure, 2 wrong usage.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("unknown command %q; see `holdfast --help`", args[0])}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(flagError)
+	root.AddCommand(newRun(std, signals), newVersion())
+	return root
+}
+
+func flagError(cmd *cobra.Command, err error) error {
+	return usageError{fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())}
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of holdfast",
+		Args:  cobra.NoArgs,
+		Run: func(cmd *cobra.Command, _ []string) {
+			fmt.Fprintln(cmd.OutOrStdout(), "holdfast", version())
+		},
+	}
+}
+
+// version returns the module version or the VCS revision of this build.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	return "devel"
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	oklog "github.com/oklog/run"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"golang.org/x/term"
+
+	"github.com/holdfast-mcp/holdfast/internal/gctune"
+	"github.com/holdfast-mcp/holdfast/internal/logging"
+	"github.com/holdfast-mcp/holdfast/internal/proc"
+	"github.com/holdfast-mcp/holdfast/internal/ring"
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/config"
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/generation"
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/proxy"
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/session"
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/supervise"
+)
+
+func newRun(std streams, signals <-chan os.Signal) *cobra.Command {
+	c := config.Default()
+	cmd := &cobra.Command{
+		Use:   "run [flags] -- COMMAND ARGS...",
+		Short: "Serve one MCP client on stdin and stdout through a supervised server",
+		Long: `run is what an MCP client is configured to start. It speaks MCP on stdin and
+stdout and runs COMMAND, any MCP server that speaks stdio, behind it. With
+--worker it runs a native worker instead: a server built with holdfast's
+worker SDK, which saves one process.
+
+When the server dies it is started again. Requests that were not given to it
+wait, reads are asked once more, and anything else that was under way is
+answered as outcome_unknown: it is never executed twice.
+
+The server gets the environment of holdfast without HOLDFAST_* variables, then
+the entries of --env-file, then those of --env.`,
+		Example: `  holdfast run -- npx -y @modelcontextprotocol/server-everything
+  holdfast run --cwd ~/project --env API_KEY=... -- ./server --verbose
+  holdfast run --worker ./my-worker -- --flag-of-the-worker`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			c.Args = args
+			return serve(c, std, signals)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false)
+	flags.StringVar(&c.Worker, "worker", "", "native worker to run `PATH` instead of a stdio server")
+	flags.StringVar(&c.Dir, "cwd", "", "working directory `DIR` of the server; relative paths count from it (default: where holdfast was started)")
+	flags.StringArrayVar(&c.Env, "env", nil, "environment `NAME=VALUE` for the server; may be repeated")
+	flags.StringVar(&c.EnvFile, "env-file", "", "`FILE` with NAME=VALUE lines for the server")
+	flags.StringVar(&c.LogFile, "log-file", "", "also write the log to `FILE`, as JSON lines")
+	flags.StringVar(&c.LogLevel, "log-level", c.LogLevel, "how much to log: debug, info, warn, error or off")
+	flags.Var(&c.MaxFrame, "max-frame", "largest message in either direction")
+	flags.DurationVar(&c.EOFGrace, "eof-grace", c.EOFGrace, "how long requests may take after the client has closed its end")
+	flags.DurationVar(&c.StartTimeout, "start-timeout", c.StartTimeout, "how long the server may take to become ready")
+	flags.DurationVar(&c.HoldTimeout, "hold-timeout", c.HoldTimeout, "how long a request waits for a server that is not ready")
+	return cmd
+}
+
+// serve serves one client until it ends.
+func serve(c config.Config, std streams, signals <-chan os.Signal) error {
+	if err := c.Validate(); err != nil {
+		return usageError{err}
+	}
+	if term.IsTerminal(int(std.in.Fd())) {
+		return usageError{errors.New("run speaks MCP on stdin and is started by an MCP client, not from a terminal; " +
+			"README.md shows how to add it to one")}
+	}
+	dir, err := c.WorkDir()
+	if err != nil {
+		return usageError{err}
+	}
+	env, secrets, err := c.Environment(os.Environ())
+	if err != nil {
+		return err
+	}
+	log, closeLog, err := logging.New(logging.Options{Level: c.LogLevel, Stderr: std.err, File: c.LogFile})
+	if err != nil {
+		return usageError{err}
+	}
+	defer closeLog()
+	gctune.Start()
+	if err := proc.BecomeSubreaper(); err != nil {
+		log.Warn("cannot adopt what servers leave behind", zap.Error(err))
+	}
+	sockets, err := os.MkdirTemp("", "holdfast-")
+	if err != nil {
+		return fmt.Errorf("make a directory for sockets: %w", err)
+	}
+	defer os.RemoveAll(sockets)
+
+	command := generation.Command{Worker: c.Worker, Args: c.Args, Dir: dir, Env: env}
+	if err := command.CheckBridge(); err != nil {
+		return err
+	}
+	return serveClient(c, std, signals, log, generation.Config{
+		Command: command, StartTimeout: c.StartTimeout, MaxFrame: int(c.MaxFrame), SocketDir: sockets, Version: version(),
+		Stderr: ring.Options{Mask: values(secrets), Sink: func(line string) {
+			log.Info("server", zap.String(logging.FieldLine, line))
+		}},
+	})
+}
+
+func serveClient(c config.Config, std streams, signals <-chan os.Signal, log *zap.Logger, g generation.Config) error {
+	edge := proxy.New(proxy.Config{
+		In: std.in, Out: std.out, MaxFrame: int(c.MaxFrame), EOFGrace: c.EOFGrace, Version: g.Version, Log: log,
+		Limits: session.Limits{HoldTimeout: c.HoldTimeout, HoldRequests: config.HoldRequests, HoldBytes: config.HoldBytes},
+	})
+	supervisor := supervise.New(supervise.Config{
+		Edge: edgeOf{edge}, StartTimeout: c.StartTimeout, Log: log,
+		Start: func(ctx context.Context, n uint64) (supervise.Worker, error) {
+			w, err := generation.Start(ctx, n, g)
+			if err != nil {
+				return nil, err
+			}
+			return w, nil
+		},
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	var group oklog.Group
+	group.Add(func() error { return supervisor.Run(ctx) }, func(error) { cancel() })
+	group.Add(func() error { return edge.Run(ctx) }, func(error) { cancel() })
+	group.Add(func() error {
+		select {
+		case s := <-signals:
+			log.Info("ended by a signal", zap.String(logging.FieldReason, s.String()))
+		case <-ctx.Done():
+		}
+		return nil
+	}, func(error) { cancel() })
+	return group.Run()
+}
+
+// edgeOf is the client edge as supervise wants it.
+type edgeOf struct{ *proxy.Proxy }
+
+func (e edgeOf) Attach(w supervise.Worker) (supervise.Conn, error) {
+	g := w.(*generation.Generation) // the only kind of worker that serve starts
+	stream, err := g.Open()
+	if err != nil {
+		return nil, err
+	}
+	return e.Proxy.Attach(stream, g.Number()), nil
+}
+
+// values returns the values of NAME=VALUE entries.
+func values(env []string) []string {
+	out := make([]string, 0, len(env))
+	for _, kv := range env {
+		_, v, _ := strings.Cut(kv, "=")
+		out = append(out, v)
+	}
+	return out
+}

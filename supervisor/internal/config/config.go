@@ -1,0 +1,188 @@
+// Package config holds the settings of a supervisor in one struct, checks them,
+// and reads the forms that people write them in. Nothing below the command
+// line reads flags or the environment.
+package config
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-mcp/holdfast/protocol"
+)
+
+// Config has the settings of one supervisor.
+type Config struct {
+	// Worker is the path of a native worker; empty for a stdio MCP server,
+	// which is run through the bridge.
+	Worker string
+	// Args are the arguments of the worker, or the server's command line.
+	Args []string
+	// Dir is the working directory of the server; relative paths in the
+	// command count from it. Empty: where holdfast was started.
+	Dir string
+	// Env has NAME=VALUE entries for the server, EnvFile a file of them.
+	// Entries win over the file, the file over what holdfast inherited.
+	Env     []string
+	EnvFile string
+
+	LogFile  string
+	LogLevel string
+
+	// MaxFrame is the limit of one message in bytes (EDGE-4).
+	MaxFrame Size
+	// EOFGrace is how long requests may take after the client's EOF (EDGE-8).
+	EOFGrace time.Duration
+	// StartTimeout is how long a worker may take to become ready (SUP-8).
+	StartTimeout time.Duration
+	// HoldTimeout is how long a request waits for a worker (SUP-23).
+	HoldTimeout time.Duration
+}
+
+// Bounds of what is held for a worker that is not ready.
+const (
+	HoldRequests = 1024
+	HoldBytes    = 64 << 20
+)
+
+// Default returns the settings that hold where none are given.
+func Default() Config {
+	return Config{
+		LogLevel:     "info",
+		MaxFrame:     protocol.DefaultMaxFrame,
+		EOFGrace:     2 * time.Second,
+		StartTimeout: 60 * time.Second,
+		HoldTimeout:  8 * time.Second,
+	}
+}
+
+// ErrNoCommand is returned by Validate when there is nothing to run.
+var ErrNoCommand = errors.New("no server given: `holdfast run -- COMMAND ARGS...`, or `holdfast run --worker PATH`")
+
+// Validate reports the first setting that makes no sense.
+func (c Config) Validate() error {
+	switch {
+	case c.Worker == "" && len(c.Args) == 0:
+		return ErrNoCommand
+	case c.MaxFrame < 64<<10:
+		return fmt.Errorf("--max-frame %v: must be at least 64KiB", c.MaxFrame)
+	case c.MaxFrame > 1<<30:
+		return fmt.Errorf("--max-frame %v: must be at most 1GiB", c.MaxFrame)
+	case c.EOFGrace < 0:
+		return fmt.Errorf("--eof-grace %v: must not be negative", c.EOFGrace)
+	case c.StartTimeout <= 0:
+		return fmt.Errorf("--start-timeout %v: must be positive", c.StartTimeout)
+	case c.HoldTimeout <= 0:
+		return fmt.Errorf("--hold-timeout %v: must be positive", c.HoldTimeout)
+	}
+	for _, kv := range c.Env {
+		if name, _, ok := strings.Cut(kv, "="); !ok || name == "" {
+			return fmt.Errorf("--env %q: must be NAME=VALUE", kv)
+		}
+	}
+	return nil
+}
+
+// WorkDir returns the absolute working directory of the server.
+func (c Config) WorkDir() (string, error) {
+	dir, err := filepath.Abs(c.Dir)
+	if err != nil {
+		return "", fmt.Errorf("--cwd %s: %w", c.Dir, err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return "", fmt.Errorf("--cwd: %w", err)
+	}
+	if !info.IsDir() {
+		return "", fmt.Errorf("--cwd %s: not a directory", dir)
+	}
+	return dir, nil
+}
+
+// Environment returns the environment of the server, made of what holdfast
+// inherited without holdfast's own settings, and what is configured. The
+// second result has the configured entries alone: their values may be secret.
+func (c Config) Environment(inherited []string) (all, configured []string, err error) {
+	if c.EnvFile != "" {
+		if configured, err = readEnvFile(c.EnvFile); err != nil {
+			return nil, nil, err
+		}
+	}
+	configured = append(configured, c.Env...)
+	all = protocol.StripHandshake(protocol.StripSettings(inherited))
+	return append(all, configured...), configured, nil
+}
+
+// readEnvFile reads NAME=VALUE lines; blank lines and those that start with #
+// are skipped, `export ` before a name and quotes around a value are dropped.
+func readEnvFile(path string) ([]string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("--env-file: %w", err)
+	}
+	defer f.Close()
+	var env []string
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan(); n++ {
+		text := strings.TrimPrefix(strings.TrimSpace(lines.Text()), "export ")
+		if text == "" || text[0] == '#' {
+			continue
+		}
+		name, value, ok := strings.Cut(text, "=")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if !ok || name == "" {
+			return nil, fmt.Errorf("--env-file %s: line %d is not NAME=VALUE", path, n)
+		}
+		if q := len(value) - 1; q > 0 && (value[0] == '"' || value[0] == '\'') && value[q] == value[0] {
+			value = value[1:q]
+		}
+		env = append(env, name+"="+value)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("--env-file: read %s: %w", path, err)
+	}
+	return env, nil
+}
+
+// Size is a number of bytes that people write as 512KiB or 64MiB. It is a
+// flag value.
+type Size int
+
+var units = []struct {
+	suffix string
+	bytes  int
+}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"G", 1 << 30}, {"M", 1 << 20}, {"K", 1 << 10}, {"B", 1}, {"", 1}}
+
+// Set parses s.
+func (s *Size) Set(text string) error {
+	for _, u := range units {
+		digits, ok := strings.CutSuffix(text, u.suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.Atoi(digits)
+		if err != nil || n < 0 || n > (1<<62)/u.bytes {
+			break
+		}
+		*s = Size(n * u.bytes)
+		return nil
+	}
+	return fmt.Errorf("must be a size such as 512KiB or 64MiB")
+}
+
+func (s Size) String() string {
+	for _, u := range units[:3] {
+		if s > 0 && int(s)%u.bytes == 0 {
+			return strconv.Itoa(int(s)/u.bytes) + u.suffix
+		}
+	}
+	return strconv.Itoa(int(s))
+}
+
+// Type names the kind of value in help texts.
+func (s Size) Type() string { return "size" }

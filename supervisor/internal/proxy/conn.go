@@ -1,0 +1,131 @@
+package proxy
+
+import (
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-mcp/holdfast/protocol"
+	"github.com/holdfast-mcp/holdfast/protocol/workerv1"
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/session"
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/supervise"
+)
+
+// Stream is one MCP connection to a worker.
+type Stream interface {
+	// Send queues a frame, or reports that there is no room for it.
+	Send(f *workerv1.Frame) bool
+	// Recv returns the next frame of the worker; its error is final.
+	Recv() (*workerv1.Frame, error)
+	// Close ends the connection and returns the numbers of the requests that
+	// the worker cannot have seen.
+	Close() []uint64
+}
+
+// Conn is a Stream attached to the client.
+type Conn struct {
+	proxy  *Proxy
+	link   session.Link
+	stream Stream
+
+	readyOnce sync.Once
+	readyCh   chan struct{}
+	ended     chan struct{}
+
+	mu      sync.Mutex
+	refused string
+	proven  bool
+	end     error
+	exit    *workerv1.Exit
+}
+
+// Attach connects a worker of this generation to the client. It serves as soon
+// as the session says so, which Ready tells.
+func (p *Proxy) Attach(stream Stream, generation uint64) *Conn {
+	c := &Conn{proxy: p, stream: stream, readyCh: make(chan struct{}), ended: make(chan struct{})}
+	p.mu.Lock()
+	p.links++
+	c.link = p.links
+	p.conns[c.link] = c
+	p.mu.Unlock()
+	p.do(func(s *session.Session, out *session.Output) { s.Attach(c.link, generation, out) })
+	go c.recvAll() // ends with the stream
+	return c
+}
+
+func (c *Conn) recvAll() {
+	defer close(c.ended)
+	for {
+		f, err := c.stream.Recv()
+		if err != nil {
+			c.mu.Lock()
+			c.end = err
+			c.mu.Unlock()
+			return
+		}
+		switch f.Kind {
+		case workerv1.Frame_KIND_EXIT:
+			c.mu.Lock()
+			c.exit = f.Exit
+			c.mu.Unlock()
+		case workerv1.Frame_KIND_RESPONSE:
+			c.mu.Lock()
+			c.proven = true
+			c.mu.Unlock()
+			c.pass(f)
+		case workerv1.Frame_KIND_REQUEST, workerv1.Frame_KIND_NOTIFICATION, workerv1.Frame_KIND_CANCEL:
+			c.pass(f)
+		}
+	}
+}
+
+func (c *Conn) pass(f *workerv1.Frame) {
+	c.proxy.out.awaitRoom(outboxRoom)
+	c.proxy.do(func(s *session.Session, out *session.Output) {
+		s.Frame(c.link, session.Frame{Kind: session.Kind(f.Kind), ID: f.Id, Payload: f.Payload}, out)
+	})
+}
+
+func (c *Conn) ready() { c.readyOnce.Do(func() { close(c.readyCh) }) }
+
+// refuse ends the connection because the session cannot use it.
+func (c *Conn) refuse(reason string) {
+	c.mu.Lock()
+	c.refused = reason
+	c.mu.Unlock()
+	go c.stream.Close() // waits for the sender, which ends with the stream
+}
+
+// Ready is closed when the connection serves the client.
+func (c *Conn) Ready() <-chan struct{} { return c.readyCh }
+
+// Ended is closed when the stream has ended and all its frames are passed on.
+func (c *Conn) Ended() <-chan struct{} { return c.ended }
+
+// State returns what is known of the connection.
+func (c *Conn) State() supervise.ConnState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	state := supervise.ConnState{
+		Proven: c.proven, Refused: c.refused, Reason: status.Convert(c.end).Message(),
+	}
+	if c.exit != nil {
+		state.Exit = &protocol.Exit{Code: int(c.exit.Code), Signal: c.exit.Signal}
+		if c.exit.StderrTail != "" {
+			state.Tail = strings.Split(strings.TrimRight(c.exit.StderrTail, "\n"), "\n")
+		}
+	}
+	return state
+}
+
+// Detach ends the connection. What was under way is answered as loss says;
+// what never reached the worker waits for the next one.
+func (c *Conn) Detach(loss session.Loss) {
+	loss.Unsent = c.stream.Close()
+	<-c.ended
+	c.proxy.do(func(s *session.Session, out *session.Output) { s.Lost(c.link, loss, out) })
+	c.proxy.mu.Lock()
+	delete(c.proxy.conns, c.link)
+	c.proxy.mu.Unlock()
+}

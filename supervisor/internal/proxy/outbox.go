@@ -1,0 +1,110 @@
+package proxy
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/holdfast-mcp/holdfast/internal/line"
+)
+
+// outboxRoom is how many bytes may wait for a client that does not read before
+// workers are slowed down.
+const outboxRoom = 8 << 20
+
+// floodRoom is how many bytes may wait before the client's own requests are no
+// longer read: only a client that asks on and on without reading gets there.
+const floodRoom = 4 * outboxRoom
+
+var errAbandoned = errors.New("the session has ended")
+
+// outbox is what waits to be written to the client.
+type outbox struct {
+	w *line.Writer
+
+	mu     sync.Mutex
+	change *sync.Cond // of anything below
+	lines  [][]byte
+	size   int // bytes in lines and in the write under way
+	closed bool
+	err    error // why nothing is written any more
+}
+
+func newOutbox(w *line.Writer) *outbox {
+	o := &outbox{w: w}
+	o.change = sync.NewCond(&o.mu)
+	return o
+}
+
+// put appends lines. It does not wait.
+func (o *outbox) put(lines [][]byte) {
+	if len(lines) == 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil {
+		return
+	}
+	for _, l := range lines {
+		o.size += len(l)
+	}
+	o.lines = append(o.lines, lines...)
+	o.change.Broadcast()
+}
+
+// awaitRoom waits until less than room bytes wait, or nothing is written any
+// more.
+func (o *outbox) awaitRoom(room int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.size > room && o.err == nil {
+		o.change.Wait()
+	}
+}
+
+// close lets run end once all lines are written.
+func (o *outbox) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	o.change.Broadcast()
+}
+
+// abandon gives up what is not written: nobody waits for room any more.
+func (o *outbox) abandon() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err == nil {
+		o.err = errAbandoned
+	}
+	o.lines = nil
+	o.change.Broadcast()
+}
+
+// run writes lines until the outbox is closed and empty, or a write fails.
+func (o *outbox) run() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for {
+		for len(o.lines) == 0 && !o.closed {
+			o.change.Wait()
+		}
+		if len(o.lines) == 0 {
+			return nil
+		}
+		lines := o.lines
+		o.lines = nil
+		for _, l := range lines {
+			n := len(l)
+			o.mu.Unlock()
+			err := o.w.WriteLine(l)
+			o.mu.Lock()
+			o.size -= n
+			o.change.Broadcast()
+			if err != nil {
+				o.err, o.lines = err, nil
+				return err
+			}
+		}
+	}
+}

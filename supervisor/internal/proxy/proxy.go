@@ -1,0 +1,217 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/holdfast-mcp/holdfast/internal/line"
+	"github.com/holdfast-mcp/holdfast/protocol"
+	"github.com/holdfast-mcp/holdfast/protocol/workerv1"
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/session"
+)
+
+// ErrClientGone is returned by Run when the client can no longer be written to
+// (EDGE-9).
+var ErrClientGone = errors.New("the client no longer reads")
+
+// flushGrace bounds the last write to a client that does not read.
+const flushGrace = 250 * time.Millisecond
+
+// Config has the settings of a Proxy.
+type Config struct {
+	In       io.Reader
+	Out      io.Writer
+	MaxFrame int
+	Limits   session.Limits
+	// EOFGrace is how long requests may take after the client's EOF (EDGE-8).
+	EOFGrace time.Duration
+	Version  string
+	Log      *zap.Logger
+}
+
+// Proxy is the client edge.
+type Proxy struct {
+	config Config
+	out    *outbox
+
+	mu      sync.Mutex
+	session *session.Session
+	conns   map[session.Link]*Conn
+	links   session.Link
+	output  session.Output
+	expiry  *time.Timer
+	idle    chan struct{} // closed when the session is idle after EOF; nil before
+}
+
+// New returns a Proxy.
+func New(config Config) *Proxy {
+	p := &Proxy{
+		config:  config,
+		out:     newOutbox(line.NewWriter(config.Out)),
+		session: session.New(config.Limits, config.Version),
+		conns:   make(map[session.Link]*Conn),
+	}
+	p.expiry = time.AfterFunc(time.Hour, p.expire)
+	p.expiry.Stop()
+	return p
+}
+
+// Run reads the client until its end, and returns nil when all that it had
+// asked is answered or EOFGrace is over. It returns ErrClientGone if stdout is
+// broken, and early if ctx ends.
+func (p *Proxy) Run(ctx context.Context) error {
+	defer p.expiry.Stop()
+	written := make(chan error, 1)
+	go func() { written <- p.out.run() }() // ends by close, or with the process
+	read := make(chan error, 1)
+	go func() { read <- p.readAll() }() // ends at EOF, or with the process
+	select {
+	case err := <-written:
+		return fmt.Errorf("%w: %w", ErrClientGone, err)
+	case <-ctx.Done():
+	case err := <-read: // a read error is an end like EOF
+		if err != nil {
+			p.config.Log.Warn("cannot read the client", zap.Error(err))
+		}
+		if err := p.drain(ctx, written); err != nil {
+			return err
+		}
+	}
+	return p.flush(written)
+}
+
+// drain waits for the answers that are due at EOF.
+func (p *Proxy) drain(ctx context.Context, written <-chan error) error {
+	grace := time.NewTimer(p.config.EOFGrace)
+	defer grace.Stop()
+	select {
+	case <-p.awaitIdle():
+	case <-grace.C:
+		p.config.Log.Warn("requests were not answered before the end", zap.Int("requests", p.inFlight()))
+	case <-ctx.Done():
+	case err := <-written:
+		return fmt.Errorf("%w: %w", ErrClientGone, err)
+	}
+	return nil
+}
+
+func (p *Proxy) flush(written <-chan error) error {
+	p.do(func(s *session.Session, out *session.Output) { s.Close(out) })
+	p.out.close()
+	grace := time.NewTimer(flushGrace)
+	defer grace.Stop()
+	select {
+	case err := <-written:
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrClientGone, err)
+		}
+	case <-grace.C:
+		p.out.abandon()
+	}
+	return nil
+}
+
+func (p *Proxy) awaitIdle() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle = make(chan struct{})
+	if p.session.Idle() {
+		close(p.idle)
+	}
+	return p.idle
+}
+
+func (p *Proxy) inFlight() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.session.InFlight()
+}
+
+func (p *Proxy) readAll() error {
+	r := line.NewReader(p.config.In, p.config.MaxFrame)
+	for {
+		b, err := r.Next()
+		if tooLong, ok := errors.AsType[*line.TooLongError](err); ok {
+			p.do(func(s *session.Session, out *session.Output) {
+				s.ReceiveTooLong(tooLong.Head, tooLong.Tail, tooLong.Size, out)
+			})
+			continue
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		p.do(func(s *session.Session, out *session.Output) { s.Receive(b, time.Now(), out) })
+		p.out.awaitRoom(floodRoom)
+	}
+}
+
+func (p *Proxy) expire() {
+	p.do(func(s *session.Session, out *session.Output) { s.Expire(time.Now(), out) })
+}
+
+// Starting tells the session that a worker is about to start.
+func (p *Proxy) Starting() {
+	p.do(func(s *session.Session, _ *session.Output) { s.Starting() })
+}
+
+// Down answers all that waits with the reason why no worker serves.
+func (p *Proxy) Down(cause *protocol.Error) {
+	p.do(func(s *session.Session, out *session.Output) { s.Down(cause, out) })
+}
+
+// do runs one step of the session and carries out what it decided.
+func (p *Proxy) do(step func(*session.Session, *session.Output)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := &p.output
+	out.Reset()
+	step(p.session, out)
+	for i := 0; i < len(out.Frames); i++ { // a frame that is not sent appends to out
+		p.sendLocked(out.Frames[i], out)
+	}
+	p.out.put(out.Lines)
+	if c := p.conns[out.Ready]; c != nil {
+		c.ready()
+	}
+	if c := p.conns[out.Refused]; c != nil {
+		c.refuse(out.RefusedReason)
+	}
+	for _, n := range out.Notices {
+		p.config.Log.Debug(n.What, zap.String("method", n.Method), zap.String("request_id", n.ID))
+	}
+	p.afterLocked()
+}
+
+// afterLocked looks after the two things that wait for the session to change.
+func (p *Proxy) afterLocked() {
+	if deadline, ok := p.session.Deadline(); ok {
+		p.expiry.Reset(time.Until(deadline))
+	}
+	if p.idle != nil && p.session.Idle() {
+		select {
+		case <-p.idle:
+		default:
+			close(p.idle)
+		}
+	}
+}
+
+func (p *Proxy) sendLocked(o session.Outgoing, out *session.Output) {
+	c := p.conns[o.Link]
+	if c == nil {
+		return
+	}
+	f := &workerv1.Frame{Kind: workerv1.Frame_Kind(o.Frame.Kind), Id: o.Frame.ID, Payload: o.Frame.Payload}
+	if !c.stream.Send(f) {
+		p.session.Unsent(o.Frame.ID, out)
+	}
+}
