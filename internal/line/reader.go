@@ -201,6 +201,9 @@ type message struct {
 }
 
 func (m *message) add(chunk []byte) {
+	if len(chunk) == 0 {
+		return
+	}
 	m.size += int64(len(chunk))
 	if m.head == nil && len(m.b)+len(chunk) > m.limit+1 {
 		// One more than the limit may still be a CR before LF.
@@ -213,8 +216,8 @@ func (m *message) add(chunk []byte) {
 		m.b = m.b[:n]
 	}
 	if need := len(m.b) + len(chunk); cap(m.b) <= need {
-		// Exactly what a short line takes, then doubling.
-		m.b = slices.Grow(m.b, max(len(chunk)+1, len(m.b)))
+		// Exactly what a short line takes, then doubling up to the limit.
+		m.b = slices.Grow(m.b, max(len(chunk)+1, min(len(m.b), m.limit+2-len(m.b))))
 	}
 	m.b = append(m.b, chunk...)
 }
