@@ -223,11 +223,17 @@ func (s *scanner) str() (escaped, ok bool) {
 			return escaped, true
 		case c == '\\':
 			escaped = true
-			n := escapes(b[i:])
-			if n == 0 {
+			start := i
+			for len(b)-i >= 2 && b[i] == '\\' && short[b[i+1]] {
+				i += 2
+			}
+			if i > start {
+				continue
+			}
+			if !unicodeEscape(b[i:]) {
 				return escaped, false
 			}
-			i += n
+			i += 6
 		case c < ' ':
 			return escaped, false
 		default:
@@ -260,24 +266,12 @@ func special(x uint64) uint64 {
 	return (((x ^ '"'*ones) - ones) | ((x ^ '\\'*ones) - ones) | (x - ' '*ones)) &^ x
 }
 
-// escapes returns the length of the escape sequences that b starts with, or 0
-// if one of them is illegal.
-func escapes(b []byte) int {
-	n := 0
-	for len(b)-n >= 2 && b[n] == '\\' {
-		switch b[n+1] {
-		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-			n += 2
-			continue
-		case 'u':
-			if u := b[n:]; len(u) >= 6 && hex(u[2]) && hex(u[3]) && hex(u[4]) && hex(u[5]) {
-				n += 6
-				continue
-			}
-		}
-		return 0
-	}
-	return n
+// short has the characters that make an escape of two with a backslash.
+var short = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
+
+// unicodeEscape reports whether b starts with a \uXXXX.
+func unicodeEscape(b []byte) bool {
+	return len(b) >= 6 && b[1] == 'u' && hex(b[2]) && hex(b[3]) && hex(b[4]) && hex(b[5])
 }
 
 func hex(c byte) bool {
