@@ -44,10 +44,10 @@ type conn struct {
 	closeOnce sync.Once
 	closed    chan struct{}
 
-	mu      sync.Mutex // guards the following; never held during Send
+	mu      sync.Mutex     // guards the following; never held during Send
 	calls   map[int64]call // nil once abandoned
-	active  int  // calls whose answer is not sent yet, without listens
-	drained bool // DRAIN was received and is to be answered when active is 0
+	active  int            // calls whose answer is not sent yet, without listens
+	drained bool           // DRAIN was received and is to be answered when active is 0
 
 	// sendMu orders frames: a stream takes one Send at a time. It is taken
 	// after mu is released.

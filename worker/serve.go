@@ -2,10 +2,7 @@ package worker
 
 import (
 	"context"
-	"io"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -93,7 +90,7 @@ func serveWire(ctx context.Context, newServer func() *mcp.Server, multiSession b
 		service.tuner = gctune.Start()
 	}
 	h := host.New(service, opts.maxFrame())
-	gone, release := watchSupervisor()
+	gone, release := host.Watch(func() { proc.KillOwnGroupAfter(killDelay) })
 	defer release()
 	h.Start()
 
@@ -136,34 +133,5 @@ func awaitCalls(l *load, notice, grace time.Duration, gone, done <-chan struct{}
 		case <-done:
 			return
 		}
-	}
-}
-
-// watchSupervisor returns a channel that is closed when the supervisor is gone
-// or wants this process gone: its end of our stdin is closed, or we got TERM,
-// which is also what Linux sends when it dies.
-func watchSupervisor() (gone <-chan struct{}, release func()) {
-	closed := make(chan struct{})
-	input := make(chan struct{})
-	stdin := os.Stdin
-	go func() { // ends with the input, else with the process
-		defer close(input)
-		_, _ = io.Copy(io.Discard, stdin)
-	}()
-	terminated := make(chan os.Signal, 1)
-	signal.Notify(terminated, syscall.SIGTERM)
-	released := make(chan struct{})
-	go func() { // ends with the first event, or when released
-		defer close(closed)
-		select {
-		case <-input:
-		case <-terminated:
-			proc.KillOwnGroupAfter(killDelay)
-		case <-released:
-		}
-	}()
-	return closed, func() {
-		signal.Stop(terminated)
-		close(released)
 	}
 }
