@@ -255,13 +255,13 @@ func TestPeekAllocatesNothing(t *testing.T) {
 
 // The names that come without allocation are spelled like the wire has them.
 func TestPeekMethods(t *testing.T) {
-	methods := strings.Fields(`initialize ping tools/call tools/list resources/list resources/read resources/subscribe
+	methods := strings.FieldsSeq(`initialize ping tools/call tools/list resources/list resources/read resources/subscribe
 		resources/unsubscribe resources/templates/list prompts/list prompts/get completion/complete logging/setLevel
 		server/discover subscriptions/listen sampling/createMessage elicitation/create roots/list
 		notifications/initialized notifications/cancelled notifications/progress notifications/message
 		notifications/resources/updated notifications/resources/list_changed notifications/tools/list_changed
 		notifications/prompts/list_changed notifications/roots/list_changed`)
-	for _, want := range methods {
+	for want := range methods {
 		line := []byte(`{"jsonrpc":"2.0","method":"` + want + `"}`)
 		allocs := testing.AllocsPerRun(10, func() {
 			if env, err := envelope.Peek(line); err != nil || env.Method != want {

@@ -146,10 +146,11 @@ func (s *scanner) object(depth int) bool {
 }
 
 func (s *scanner) array(depth int) bool {
-	for more, ok := s.enter(']'), true; more; {
+	for more := s.enter(']'); more; {
 		if !s.value(depth) {
 			return false
 		}
+		var ok bool
 		if more, ok = s.more(']'); !ok {
 			return false
 		}

@@ -214,7 +214,7 @@ func FuzzReader(f *testing.F) {
 			return // beyond the model
 		}
 		var want []string
-		for _, b := range bytes.Split(bytes.TrimPrefix(in, []byte("\xEF\xBB\xBF")), []byte("\n")) {
+		for b := range bytes.SplitSeq(bytes.TrimPrefix(in, []byte("\xEF\xBB\xBF")), []byte("\n")) {
 			b = bytes.TrimSuffix(b, []byte("\r"))
 			switch {
 			case len(b) > int(limit):

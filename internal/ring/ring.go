@@ -103,7 +103,7 @@ func (r *Ring) Tail() []string {
 	if r.repeats > 0 {
 		lines = append(lines, repeated(r.repeats))
 	}
-	if text := r.text(false); text != "" {
+	if text := r.textLocked(false); text != "" {
 		lines = append(lines, shorten(text, r.lineBytes))
 	}
 	return lines[max(0, len(lines)-r.lines):]
@@ -120,8 +120,8 @@ func (r *Ring) appendLocked(b []byte) {
 	r.partial = append(r.partial, b...)
 }
 
-// text returns the line being written as it may be shown.
-func (r *Ring) text(finished bool) string {
+// textLocked returns the line being written as it may be shown.
+func (r *Ring) textLocked(finished bool) string {
 	raw := bytes.TrimSuffix(r.partial, []byte{'\r'})
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return ""
@@ -135,7 +135,7 @@ func (r *Ring) text(finished bool) string {
 }
 
 func (r *Ring) finishLocked() {
-	text := r.text(true)
+	text := r.textLocked(true)
 	r.partial, r.cut = r.partial[:0], false
 	switch text {
 	case "":
