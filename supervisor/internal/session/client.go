@@ -13,7 +13,6 @@ import (
 // Receive takes one line of the client, without its terminator. The session
 // owns the slice from here on.
 func (s *Session) Receive(line []byte, now time.Time, out *Output) {
-	line = oneLine(line)
 	env, err := envelope.Peek(line)
 	switch {
 	case errors.Is(err, envelope.ErrBatch) && s.told.version == "2025-03-26":

@@ -1,23 +1,9 @@
 package session
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
 )
-
-// oneLine makes a message fit into a line. In JSON a raw line break can only
-// stand between tokens, where a space means the same.
-func oneLine(message []byte) []byte {
-	for _, c := range []byte{'\n', '\r'} {
-		rest := message
-		for at := bytes.IndexByte(rest, c); at >= 0; at = bytes.IndexByte(rest, c) {
-			rest[at] = ' '
-			rest = rest[at+1:]
-		}
-	}
-	return message
-}
 
 // The functions here compose whole messages around raw values, with room for
 // the line feed.

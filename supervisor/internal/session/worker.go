@@ -17,7 +17,6 @@ func (s *Session) Frame(from Link, f Frame, out *Output) {
 		out.notice("dropped a frame of an older worker", "", nil)
 		return
 	}
-	f.Payload = oneLine(f.Payload)
 	if f.Kind == Response {
 		s.frameAnswer(from, l, f, out)
 		return
