@@ -27,7 +27,7 @@ import (
 // goes to the log.
 type process struct {
 	command Command
-	stderr  io.Writer // takes the worker's stderr, and stray stdout
+	stderr  io.WriteCloser // takes the worker's stderr, and stray stdout
 
 	handshake *io.PipeReader
 	toPlugin  *io.PipeWriter
@@ -53,7 +53,7 @@ const maxPrinted = 64 << 10
 // exit; a grandchild may hold it for ever.
 const stderrGrace = 50 * time.Millisecond
 
-func newProcess(command Command, stderr io.Writer) *process {
+func newProcess(command Command, stderr io.WriteCloser) *process {
 	p := &process{command: command, stderr: stderr, drained: make(chan struct{})}
 	p.handshake, p.toPlugin = io.Pipe()
 	return p
@@ -137,6 +137,7 @@ func (p *process) awaitDrained(child *proc.Process, stdout, stderr *os.File) {
 	stderr.Close()
 	p.toPlugin.Close()
 	<-read
+	p.stderr.Close()
 	close(p.drained)
 }
 
