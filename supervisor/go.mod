@@ -30,6 +30,7 @@ require (
 )
 
 require (
+	github.com/gofrs/flock v0.13.2
 	github.com/holdfast-mcp/holdfast/internal v0.1.0
 	github.com/holdfast-mcp/holdfast/protocol v0.1.0
 )

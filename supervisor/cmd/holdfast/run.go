@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 
@@ -88,18 +87,18 @@ func serve(c config.Config, std streams, signals <-chan os.Signal) error {
 	if err := proc.BecomeSubreaper(); err != nil {
 		log.Warn("cannot adopt what servers leave behind", zap.Error(err))
 	}
-	sockets, err := os.MkdirTemp("", "holdfast-")
+	sockets, err := generation.NewSocketDir()
 	if err != nil {
-		return fmt.Errorf("make a directory for sockets: %w", err)
+		return err
 	}
-	defer os.RemoveAll(sockets)
+	defer sockets.Remove()
 
 	command := generation.Command{Worker: c.Worker, Args: c.Args, Dir: dir, Env: env}
 	if err := command.CheckBridge(); err != nil {
 		return err
 	}
 	return serveClient(c, std, signals, log, generation.Config{
-		Command: command, StartTimeout: c.StartTimeout, MaxFrame: int(c.MaxFrame), SocketDir: sockets, Version: version(),
+		Command: command, StartTimeout: c.StartTimeout, MaxFrame: int(c.MaxFrame), SocketDir: sockets.Path, Version: version(),
 		Stderr: ring.Options{Mask: values(secrets), Sink: func(line string) {
 			log.Info("server", zap.String(logging.FieldLine, line))
 		}},
