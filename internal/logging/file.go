@@ -17,8 +17,9 @@ type file struct {
 	maxBytes int64
 	keep     int
 
-	mu sync.Mutex
-	f  *os.File // nil once closed, or if it could not be opened again
+	mu     sync.Mutex
+	f      *os.File // nil if it could not be opened again
+	closed bool
 }
 
 func openFile(path string, maxBytes int64, keep int) (*file, error) {
@@ -41,8 +42,13 @@ func openFile(path string, maxBytes int64, keep int) (*file, error) {
 func (l *file) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.f == nil {
+	if l.closed {
 		return 0, fs.ErrClosed
+	}
+	if l.f == nil {
+		if err := l.openLocked(); err != nil {
+			return 0, err
+		}
 	}
 	// The size is asked for each time, since others may write as well.
 	if info, err := l.f.Stat(); err == nil && info.Size() > 0 && info.Size()+int64(len(line)) > l.maxBytes {
@@ -59,6 +65,7 @@ func (l *file) Sync() error { return nil }
 func (l *file) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.closed = true
 	if l.f == nil {
 		return nil
 	}
@@ -70,10 +77,9 @@ func (l *file) Close() error {
 // rotateLocked renames the files and opens a new one. If that fails, the
 // present file is emptied rather than let grow.
 func (l *file) rotateLocked(open fs.FileInfo) error {
+	l.f.Close() // Windows renames no open file
+	l.f = nil
 	if now, err := os.Stat(l.path); err == nil && os.SameFile(now, open) {
-		if l.f.Close() == nil { // Windows renames no open file
-			l.f = nil
-		}
 		for n := l.keep - 1; n > 1; n-- {
 			os.Rename(l.numbered(n-1), l.numbered(n))
 		}
@@ -85,9 +91,6 @@ func (l *file) rotateLocked(open fs.FileInfo) error {
 		if err != nil {
 			os.Truncate(l.path, 0)
 		}
-	} else {
-		l.f.Close()
-		l.f = nil
 	}
 	return l.openLocked()
 }

@@ -25,6 +25,7 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"runtime"
 	"sync"
 	"syscall"
 
@@ -163,10 +164,26 @@ func consoleEncoding(stderr io.Writer) zapcore.EncoderConfig {
 	c.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
 	c.ConsoleSeparator = " "
 	c.EncodeLevel = zapcore.CapitalLevelEncoder
-	if f, ok := stderr.(*os.File); ok && os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(f.Fd())) {
+	if os.Getenv("NO_COLOR") == "" && isTerminal(stderr) {
 		c.EncodeLevel = zapcore.CapitalColorLevelEncoder
 	}
 	return c
+}
+
+// isTerminal reports whether w is a terminal that understands colours without
+// being told first, as the Windows console is not.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || runtime.GOOS == "windows" {
+		return false
+	}
+	conn, err := f.SyscallConn() // not Fd, which would make the file blocking
+	if err != nil {
+		return false
+	}
+	terminal := false
+	conn.Control(func(fd uintptr) { terminal = term.IsTerminal(int(fd)) })
+	return terminal
 }
 
 func orDefault[T int | int64](v, otherwise T) T {

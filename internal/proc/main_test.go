@@ -48,7 +48,9 @@ func roleSpec(role string, args ...string) Spec {
 	if err != nil {
 		panic(err)
 	}
-	return Spec{Path: self, Args: args, Env: append(os.Environ(), roleEnv+"="+role), Group: true}
+	// The race detector's pause at exit would be most of the tests' time.
+	env := append(os.Environ(), roleEnv+"="+role, "GORACE=atexit_sleep_ms=0")
+	return Spec{Path: self, Args: args, Env: env, Group: true}
 }
 
 // start starts a process that writes to the returned reader, and stops it at

@@ -33,10 +33,12 @@ func init() {
 		forever()
 	}
 	roles["report-term"] = func([]string) {
-		term := make(chan os.Signal, 1)
-		signal.Notify(term, unix.SIGTERM)
+		signals := make(chan os.Signal, 8)
+		signal.Notify(signals, unix.SIGTERM, unix.SIGUSR1)
 		fmt.Println("ready")
-		<-term
+		for <-signals != unix.SIGTERM {
+			fmt.Println("alive")
+		}
 		fmt.Println("got TERM")
 	}
 	// supervisor and worker are the tree of C46 (c): the worker handles the
@@ -169,14 +171,10 @@ func TestParentDeathNotByThread_SUP12(t *testing.T) {
 		}()
 		<-ended
 	}
-	if err := unix.Kill(p.Pid(), unix.SIGCONT); err != nil {
+	if err := unix.Kill(p.Pid(), unix.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case <-p.Done():
-		t.Fatalf("the child has ended: %v", p.Exit())
-	default:
-	}
+	expectLine(t, out, "alive")
 	p.Terminate()
 	expectLine(t, out, "got TERM")
 	if got := awaitDone(t, p); got != (Exit{}) {
@@ -390,6 +388,37 @@ var scenarios = map[string]func() error{
 		}
 		if n := len(marked(os.Getenv(markerEnv))); n != 4 { // this, young, orphan, daemon
 			return fmt.Errorf("%d processes are left, want 4", n)
+		}
+		young.Stop(time.Second)
+		return only()
+	},
+	// What is still below a process when it is stopped is its own, however
+	// young.
+	"handed over": func() error {
+		old, _, err := begin(`trap "setsid sleep 1000 &" USR1; echo ready; while :; do sleep 0.01; done`)
+		if err != nil {
+			return err
+		}
+		young, _, err := begin(`echo ready; exec sleep 1000`)
+		if err != nil {
+			return err
+		}
+		nextTick()
+		unix.Kill(old.Pid(), unix.SIGUSR1)
+		session := func() bool {
+			for _, id := range marked(os.Getenv(markerEnv)) {
+				if sid, err := unix.Getsid(id.Pid); err == nil && sid == id.Pid {
+					return true
+				}
+			}
+			return false
+		}
+		if err := eventually(10*time.Second, "a process in its own session", session); err != nil {
+			return err
+		}
+		old.Stop(0)
+		if err := eventually(time.Second, "the young process alone", func() bool { return only(young.Identity()) == nil }); err != nil {
+			return errors.Join(err, only(young.Identity()))
 		}
 		young.Stop(time.Second)
 		return only()

@@ -139,10 +139,7 @@ func strayLocked(s stat) bool {
 		if s.id.Pid == p.id.Pid {
 			return false
 		}
-		if s.zombie {
-			continue
-		}
-		if p.group && s.pgrp == p.id.Pid || s.id.Start >= p.id.Start {
+		if !s.zombie && s.id.Start >= p.id.Start {
 			return false
 		}
 	}
