@@ -22,7 +22,7 @@ const (
 )
 
 // runDir is a folder shared by all tests of the run; [Main] removes it.
-var runDir = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "holdfast-integration-") })
+var runDir = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "integration-") })
 
 // Main runs the tests of a package and removes what they built. TestMain
 // passes its result to os.Exit.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"strings"
 	"time"
@@ -20,9 +19,9 @@ type effect struct {
 	At string `json:"at,omitempty"`
 	// Millis is how long the effect takes.
 	Millis int `json:"ms,omitempty"`
-	// Spread is how many microseconds after the effect the process dies at
-	// most, where the answer cannot be cut.
-	Spread int `json:"spread,omitempty"`
+	// Delay is how many microseconds after the effect the process dies, where
+	// the answer cannot be cut.
+	Delay int `json:"delay,omitempty"`
 	// Bytes is the size of the answer.
 	Bytes int `json:"bytes,omitempty"`
 }
@@ -86,7 +85,7 @@ func (s *server) append(_ context.Context, _ *mcp.CallToolRequest, in effect) (*
 		// The transport is not ours to cut: die while it sends the answer,
 		// which is expected to be a large one.
 		go func() { // ends with the process
-			<-time.After(rand.N(time.Duration(in.Spread) * time.Microsecond))
+			<-time.After(time.Duration(in.Delay) * time.Microsecond)
 			die()
 		}()
 	}
