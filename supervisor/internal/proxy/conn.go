@@ -3,6 +3,7 @@ package proxy
 import (
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/status"
 
@@ -124,7 +125,7 @@ func (c *Conn) State() supervise.ConnState {
 func (c *Conn) Detach(loss session.Loss) {
 	loss.Unsent = c.stream.Close()
 	<-c.ended
-	c.proxy.do(func(s *session.Session, out *session.Output) { s.Lost(c.link, loss, out) })
+	c.proxy.do(func(s *session.Session, out *session.Output) { s.Lost(c.link, loss, time.Now(), out) })
 	c.proxy.mu.Lock()
 	delete(c.proxy.conns, c.link)
 	c.proxy.mu.Unlock()

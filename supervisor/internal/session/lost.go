@@ -34,6 +34,8 @@ func lostText(r *request, kind protocol.Kind, loss Loss) string {
 			" It was not repeated. Inspect the current state before you try it again.")
 	case r.method == methodListen:
 		b.WriteString(". The subscription has ended; listen again.")
+	case r.attempts < 2:
+		b.WriteString(". The request only reads; try it again later.")
 	default:
 		b.WriteString(", and did so again when it was asked once more. The request only reads; try it again later.")
 	}

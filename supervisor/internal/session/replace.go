@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/holdfast-mcp/holdfast/internal/envelope"
 	"github.com/holdfast-mcp/holdfast/protocol"
@@ -186,8 +187,9 @@ func minimalResult(told, version string) []byte {
 }
 
 // Lost tells the session that a link is gone. Each of its requests is answered
-// or waits for the next link, as the table of DESIGN section 4 says.
-func (s *Session) Lost(l Link, loss Loss, out *Output) {
+// or waits for the next link, as the table of DESIGN section 4 says; its time
+// in the queue begins now.
+func (s *Session) Lost(l Link, loss Loss, now time.Time, out *Output) {
 	if s.links[l] == nil {
 		return
 	}
@@ -213,7 +215,7 @@ func (s *Session) Lost(l Link, loss Loss, out *Output) {
 				r.attempts--
 			}
 			delete(s.sent, r.number)
-			r.link = 0
+			r.link, r.since = 0, now
 			s.queued++
 			s.queueSize += len(r.payload)
 			again = append(again, item{request: r})
@@ -262,6 +264,9 @@ func (s *Session) Unsent(number uint64, out *Output) {
 	s.forget(r)
 	s.refuse(r, protocol.NewError(protocol.WorkerUnavailable,
 		"the server does not read its requests fast enough; this one was not sent, try again"), out)
+	if r.method == methodInitialize {
+		s.flush(out)
+	}
 }
 
 // Close answers all that is still open, at the end of the client: listens are

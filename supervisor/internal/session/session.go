@@ -72,7 +72,7 @@ type request struct {
 	gone     bool // cancelled
 	link     Link // 0 while it is queued
 	attempts int
-	since    time.Time
+	since    time.Time // it waits in the queue
 }
 
 // item is an entry of the queue: a request, or a notification that must not
@@ -146,12 +146,13 @@ func (s *Session) Serving() Link { return s.serving }
 
 // Deadline returns when the first held request expires; false if none will.
 func (s *Session) Deadline() (time.Time, bool) {
+	var first time.Time
 	for _, it := range s.queue {
-		if r := it.request; r != nil && expires(r) {
-			return r.since.Add(s.limits.HoldTimeout), true
+		if r := it.request; r != nil && expires(r) && (first.IsZero() || r.since.Before(first)) {
+			first = r.since
 		}
 	}
-	return time.Time{}, false
+	return first.Add(s.limits.HoldTimeout), !first.IsZero()
 }
 
 // Expire refuses requests that were held for too long (SUP-23).

@@ -195,7 +195,7 @@ func (p *player) event(t *testing.T, line string) {
 	p.show()
 }
 
-func (p *player) lost(link Link, loss Loss) { p.session.Lost(link, loss, &p.out) }
+func (p *player) lost(link Link, loss Loss) { p.session.Lost(link, loss, p.now, &p.out) }
 
 // message composes a request, or a notification if there is no id.
 func message(id, method, params string) []byte {

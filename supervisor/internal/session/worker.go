@@ -96,8 +96,7 @@ func (s *Session) frameCancel(from Link, f Frame, env envelope.Envelope, out *Ou
 		return
 	}
 	delete(s.asked, asked)
-	span = envelope.Span{Start: span.Start + env.Params.Start, End: span.End + env.Params.Start}
-	out.line(envelope.Splice(f.Payload, span, strconv.AppendInt(nil, int64(asked), 10)))
+	out.line(envelope.Splice(f.Payload, within(env.Params, span), strconv.AppendInt(nil, int64(asked), 10)))
 }
 
 func (s *Session) askedBy(from Link, id uint64) (int32, bool) {
@@ -157,8 +156,12 @@ func (s *Session) translateSubscription(from Link, payload []byte, value envelop
 	if err != nil || r == nil || r.link != from || r.gone {
 		return nil, false
 	}
-	span = envelope.Span{Start: span.Start + value.Start, End: span.End + value.Start}
-	return envelope.Splice(payload, span, r.id), true
+	return envelope.Splice(payload, within(value, span), r.id), true
+}
+
+// within returns the span, in the payload, of what stands at span in a value.
+func within(value, span envelope.Span) envelope.Span {
+	return envelope.Span{Start: value.Start + span.Start, End: value.Start + span.End}
 }
 
 // frameAnswer takes the answer to a request of the client, or of our own.
@@ -182,7 +185,7 @@ func (s *Session) frameAnswer(from Link, l *link, f Frame, out *Output) {
 			return
 		}
 	}
-	line, env, ok := s.answerLine(from, r, f.Payload, out)
+	line, env, ok := answerLine(r, f.Payload, out)
 	s.forget(r)
 	out.line(line)
 	if !ok {
@@ -198,9 +201,10 @@ func (s *Session) frameAnswer(from Link, l *link, f Frame, out *Output) {
 }
 
 // answerLine returns the line that answers r with a worker's payload: the
-// payload itself with the client's own id. An answer that is no legal message
-// becomes an internal error for that id.
-func (s *Session) answerLine(from Link, r *request, payload []byte, out *Output) ([]byte, envelope.Envelope, bool) {
+// payload itself with the client's own id, which stands in the result of a
+// listen too. An answer that is no legal message becomes an internal error for
+// that id.
+func answerLine(r *request, payload []byte, out *Output) ([]byte, envelope.Envelope, bool) {
 	env, err := envelope.Peek(payload)
 	if err == nil && !env.Kind.IsAnswer() {
 		err = envelope.ErrInvalid
@@ -210,8 +214,8 @@ func (s *Session) answerLine(from Link, r *request, payload []byte, out *Output)
 		return rpcErrorLine(r.id, -32603, "the server's answer is no legal JSON-RPC response: "+err.Error()), env, false
 	}
 	if r.method == methodListen && env.Kind == envelope.Response {
-		if translated, ok := s.translateSubscription(from, payload, env.Result); ok {
-			payload = translated
+		if span, ok := envelope.Find(env.Result.Of(payload), "_meta", subscriptionKey); ok {
+			payload = envelope.Splice(payload, within(env.Result, span), r.id)
 			if env, err = envelope.Peek(payload); err != nil {
 				return rpcErrorLine(r.id, -32603, err.Error()), env, false
 			}
