@@ -235,9 +235,8 @@ var (
 		}
 		return strings.Join(groups, "|")
 	}()
-	rowPattern = regexp.MustCompile(`(` + groupPattern + `)-?(\d+)`)
-	// A row may be followed by more of its group: "SUP-1, 5 and 7" is not read
-	// as three rows, a test names each of them in full.
+	// "SUP-1, 5 and 7" is one row and not three: a test names each in full.
+	rowPattern  = regexp.MustCompile(`(` + groupPattern + `)-?(\d+)`)
 	casePattern = regexp.MustCompile(`(?:^|[^A-Z])(C\d\d)(?:\D|$)`)
 )
 
@@ -260,9 +259,9 @@ func idsIn(text string) []string {
 // TestIDsIn: what counts as naming a row.
 func TestIDsIn(t *testing.T) {
 	for text, want := range map[string][]string{
-		"failpoints: " + "SUP-" + "16, " + "SUP-" + "3, " + "C" + "05, " + "C" + "33.": {"SUP-16", "SUP-3", "C05", "C33"},
-		"LookPath " + "EDGE" + "11":              {"EDGE-11"},
-		"Peek" + "C" + "26" + "Spans":            {"C26"},
+		"failpoints: SUP-16, SUP-3, C05, C33.":  {"SUP-16", "SUP-3", "C05", "C33"},
+		"LookPath EDGE11":                       {"EDGE-11"},
+		"PeekC26Spans":                          {"C26"},
 		"ISO8601 SPEC2 C1 C123 ABC12 exits SUP": nil,
 	} {
 		got := idsIn(text)
