@@ -33,10 +33,9 @@
 //     is gone, and Serve returns;
 //   - what the program prints, on os.Stdout or os.Stderr, goes to the
 //     supervisor's log of the worker's stderr, and never harms the protocol;
-//   - the variables by which the supervisor started the process (PLUGIN_*,
-//     HOLDFAST_*) are gone from the environment before the first request is
-//     handled, so children do not inherit them. Start children from handlers
-//     or after that, not before Serve;
+//   - the variables of the handshake (PLUGIN_* and a cookie) are gone from the
+//     environment before the first request is handled, so children do not
+//     inherit them. Start children from handlers, not before Serve;
 //   - SIGTERM ends Serve. On Unix, a process that leads its own process group
 //     and is still there 200 ms later is killed with that group;
 //   - SIGINT is ignored: a Ctrl-C in a terminal is for the supervisor.

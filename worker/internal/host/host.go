@@ -185,7 +185,7 @@ type stoppable struct {
 
 func (s stoppable) Context() context.Context { return s.ctx }
 
-// stripEnvironment removes the handshake and holdfast's own settings.
+// stripEnvironment removes the handshake.
 func stripEnvironment() {
 	for _, kv := range os.Environ() {
 		if name, _, _ := strings.Cut(kv, "="); protocol.IsHandshakeVariable(name) {

@@ -45,8 +45,9 @@ func start(t *testing.T, change func(*Config)) *supervisor {
 	}
 	config := Config{
 		Command: os.Args[0],
-		Env:     append(protocol.StripHandshake(os.Environ()), childVariable+"=server"),
-		Stderr:  reports,
+		// The race detector would let every exit take a second.
+		Env:    append(protocol.StripHandshake(os.Environ()), childVariable+"=server", "GORACE=atexit_sleep_ms=0"),
+		Stderr: reports,
 	}
 	if change != nil {
 		change(&config)
@@ -467,7 +468,7 @@ func TestAnswerTooLarge(t *testing.T) {
 func TestSUP18Environment(t *testing.T) {
 	cookie := protocol.Handshake().MagicCookieKey
 	s := start(t, func(c *Config) {
-		c.Env = append(protocol.StripHandshake([]string{cookie + "=x", "PLUGIN_CLIENT_CERT=y", "HOLDFAST_LOG_LEVEL=debug"}),
+		c.Env = append(protocol.StripHandshake([]string{cookie + "=x", "PLUGIN_CLIENT_CERT=y"}),
 			"MINE=1", childVariable+"=server")
 	}).open()
 	s.request(1, `1`, "env", `{}`)

@@ -1,0 +1,5 @@
+package workertest
+
+import "os/exec"
+
+func ownGroup(*exec.Cmd) {}
