@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -101,10 +102,10 @@ func TestExitCode(t *testing.T) {
 		if got, want := awaitDone(t, p), (Exit{Code: code}); got != want {
 			t.Errorf("Exit() = %+v, want %+v", got, want)
 		}
-		if err := p.Kill(); err != os.ErrProcessDone {
+		if err := p.Kill(); !errors.Is(err, os.ErrProcessDone) {
 			t.Errorf("Kill() after the end = %v, want os.ErrProcessDone", err)
 		}
-		if err := p.Terminate(); err != os.ErrProcessDone {
+		if err := p.Terminate(); !errors.Is(err, os.ErrProcessDone) {
 			t.Errorf("Terminate() after the end = %v, want os.ErrProcessDone", err)
 		}
 	}
@@ -171,8 +172,10 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// drain reads to the end, that is until no process holds the other end.
-func drain(r io.Reader) string {
-	b, _ := io.ReadAll(r)
-	return string(b)
+// expectEnd fails unless the output ends: no process holds it any more.
+func expectEnd(t *testing.T, r io.Reader) {
+	t.Helper()
+	if rest, err := io.ReadAll(r); err != nil || len(rest) > 0 {
+		t.Errorf("output goes on: %q, %v", rest, err)
+	}
 }

@@ -49,6 +49,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -109,9 +110,6 @@ type Process struct {
 	done  chan struct{}
 	exit  Exit // written before done is closed
 
-	killOnce sync.Once
-	killed   chan struct{} // closed by Kill: the grace is over
-
 	mu     sync.Mutex
 	reaped bool      // the pid may belong to somebody else
 	stopBy time.Time // end of the grace that the group has been given
@@ -132,7 +130,7 @@ var tree = struct {
 
 // Start starts a process. Its error names the path and the cause.
 func Start(spec Spec) (*Process, error) {
-	p := &Process{group: spec.Group, done: make(chan struct{}), killed: make(chan struct{})}
+	p := &Process{group: spec.Group, done: make(chan struct{})}
 	started := make(chan error)
 	go p.run(spec, started) // ends when the process has been reaped
 	if err := <-started; err != nil {
@@ -182,7 +180,7 @@ func (p *Process) start(spec Spec) error {
 	if p.os, err = os.StartProcess(spec.Path, append([]string{spec.Path}, spec.Args...), attr); err != nil {
 		return explain(spec, err)
 	}
-	if err := p.bind(spec); err != nil {
+	if err := p.tie.bind(p.os, spec); err != nil {
 		p.os.Kill()
 		p.os.Wait()
 		return fmt.Errorf("start %s: %w", spec.Path, err)
@@ -217,8 +215,6 @@ func (p *Process) awaitGroup() {
 		case <-poll.C:
 		case <-grace.C:
 			return
-		case <-p.killed:
-			return
 		}
 	}
 }
@@ -229,7 +225,7 @@ func (p *Process) reap() {
 	p.killTree()
 	state, err := p.os.Wait()
 	p.reaped = true
-	p.release()
+	p.tie.release()
 	p.mu.Unlock()
 
 	p.exit = Exit{Code: -1}
@@ -254,7 +250,8 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // Exit returns how the process ended. It is valid once Done is closed.
 func (p *Process) Exit() Exit { return p.exit }
 
-// Terminate asks the group to end: TERM, on Windows CTRL_BREAK. It returns
+// Terminate asks the group to end: TERM, on Windows CTRL_BREAK (without a group,
+// the process is killed there). It returns
 // [os.ErrProcessDone] if the process has been reaped.
 func (p *Process) Terminate() error {
 	p.mu.Lock()
@@ -273,9 +270,7 @@ func (p *Process) Kill() error {
 	if p.reaped {
 		return os.ErrProcessDone
 	}
-	err := p.killTree()
-	p.killOnce.Do(func() { close(p.killed) })
-	return err
+	return p.killTree()
 }
 
 // Stop ends the whole tree: it asks the group to end, kills what is left of it
@@ -339,7 +334,7 @@ func environ(spec Spec) []string {
 	}
 	if spec.Dir != "" && runtime.GOOS != "windows" {
 		if pwd, err := filepath.Abs(spec.Dir); err == nil {
-			env = append(env[:len(env):len(env)], "PWD="+pwd)
+			env = append(slices.Clip(env), "PWD="+pwd)
 		}
 	}
 	last := make(map[string]int, len(env))
@@ -358,9 +353,9 @@ func environ(spec Spec) []string {
 // lookEnv returns the last value of a variable in env.
 func lookEnv(env []string, name string) (string, bool) {
 	name = envName(name + "=")
-	for i := len(env) - 1; i >= 0; i-- {
-		if envName(env[i]) == name {
-			_, value, _ := strings.Cut(env[i], "=")
+	for _, kv := range slices.Backward(env) {
+		if envName(kv) == name {
+			_, value, _ := strings.Cut(kv, "=")
 			return value, true
 		}
 	}
@@ -369,8 +364,7 @@ func lookEnv(env []string, name string) (string, bool) {
 
 // explain tells the causes apart that the system reports as "no such file".
 func explain(spec Spec, err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
 	}
 	if spec.Dir != "" {

@@ -475,7 +475,7 @@ var scenarios = map[string]func() error{
 		}
 		sleeper.Process.Kill()
 		if err := sleeper.Wait(); err == nil || sleeper.ProcessState.Sys().(syscall.WaitStatus).Signal() != unix.SIGKILL {
-			return fmt.Errorf("wait of os/exec: %v", err)
+			return fmt.Errorf("wait of os/exec: %w", errors.Join(err, errors.New("not killed by this test")))
 		}
 		return only()
 	},

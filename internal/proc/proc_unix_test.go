@@ -80,7 +80,7 @@ func TestStop_SUP12_TermIgnored(t *testing.T) {
 	if took < grace || took > grace+2*time.Second {
 		t.Errorf("stop took %v, grace %v", took, grace)
 	}
-	drain(out) // returns only if the grandchild is gone as well
+	expectEnd(t, out) // returns only if the grandchild is gone as well
 }
 
 // A stop of processes that obey is over long before the grace is.
@@ -92,7 +92,7 @@ func TestStop_C46_Wrappers(t *testing.T) {
 	if took := time.Since(begin); took > 10*time.Second {
 		t.Errorf("stop took %v", took)
 	}
-	drain(out)
+	expectEnd(t, out)
 }
 
 // The wrapper ends at TERM at once; the server behind it gets the grace.
@@ -115,7 +115,7 @@ func TestLeaderDeath_SUP12(t *testing.T) {
 	if got, want := awaitDone(t, p), (Exit{Code: 7}); got != want {
 		t.Errorf("Exit() = %+v, want %+v", got, want)
 	}
-	drain(out)
+	expectEnd(t, out)
 }
 
 func TestStopTwiceAtOnce(t *testing.T) {

@@ -33,7 +33,7 @@ func sysProcAttr(spec Spec) *syscall.SysProcAttr {
 }
 
 // bind puts the suspended process into its job and lets it run.
-func (p *Process) bind(spec Spec) error {
+func (t *tie) bind(p *os.Process, spec Spec) error {
 	if !spec.Group && !spec.ParentDeath {
 		return nil
 	}
@@ -42,17 +42,17 @@ func (p *Process) bind(spec Spec) error {
 		return err
 	}
 	var assign error
-	err = p.os.WithHandle(func(process uintptr) {
+	err = p.WithHandle(func(process uintptr) {
 		assign = windows.AssignProcessToJobObject(job, windows.Handle(process))
 	})
 	if err = errors.Join(err, os.NewSyscallError("AssignProcessToJobObject", assign)); err == nil {
-		err = resume(p.os.Pid)
+		err = resume(p.Pid)
 	}
 	if err != nil {
 		windows.CloseHandle(job)
 		return err
 	}
-	p.tie.job = job
+	t.job = job
 	return nil
 }
 
@@ -107,10 +107,10 @@ func (p *Process) awaitExit() {
 // what does not share the console.
 func (p *Process) groupAlive() bool { return false }
 
-func (p *Process) release() {
-	if p.tie.job != 0 {
-		windows.CloseHandle(p.tie.job)
-		p.tie.job = 0
+func (t *tie) release() {
+	if t.job != 0 {
+		windows.CloseHandle(t.job)
+		t.job = 0
 	}
 }
 

@@ -267,7 +267,7 @@ func children() []int {
 	lists, _ := filepath.Glob("/proc/self/task/*/children")
 	for _, list := range lists {
 		raw, _ := os.ReadFile(list)
-		for _, field := range bytes.Fields(raw) {
+		for field := range bytes.FieldsSeq(raw) {
 			if pid, err := strconv.Atoi(string(field)); err == nil {
 				pids = append(pids, pid)
 			}
