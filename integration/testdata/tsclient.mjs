@@ -15,7 +15,6 @@ const [modules, mode, command, ...args] = process.argv.slice(2);
 const resolve = createRequire(join(modules, 'resolve.js')).resolve;
 const load = name => import(pathToFileURL(resolve(name)));
 const firstSDK = mode === 'v1';
-const modern = mode === 'auto' || mode === 'pin';
 
 const say = (what, value) => console.log(what, JSON.stringify(value ?? null));
 
@@ -130,7 +129,7 @@ const onprogress = p => p.progress < p.total && say('progress', [p.progress, p.t
 const watched = resources.find(r => r.uri.includes('watched')) ?? resources[0];
 if (watched) {
   await step('subscribe', async () => {
-    if (modern && client.listen) {
+    if ((client.getNegotiatedProtocolVersion?.() ?? '') >= '2026') {
       await client.listen({ resourceSubscriptions: [watched.uri], toolsListChanged: true });
     } else {
       await client.subscribeResource({ uri: watched.uri });
