@@ -120,6 +120,10 @@ func (s *Session) send(r *request, out *Output) {
 	r.link = s.serving
 	r.attempts++
 	s.sent[r.number] = r
+	if r.method != methodListen {
+		r.active = true
+		s.links[r.link].active++
+	}
 	if r.method == methodInitialize {
 		s.told.pending = r
 	}
@@ -173,6 +177,7 @@ func (s *Session) forwardNotification(line []byte, out *Output) {
 	}
 	if env, err := envelope.Peek(line); err == nil && env.Method == noteInitialized {
 		s.told.initialized = line
+		s.links[s.serving].ready = true
 		s.releaseEarly(s.serving, out)
 	}
 }
@@ -202,6 +207,7 @@ func (s *Session) receiveCancel(line []byte, env envelope.Envelope, out *Output)
 		return
 	}
 	r.gone = true
+	s.settle(r)
 	delete(s.byID, r.key)
 	if r.token != "" && s.byToken[r.token] == r.number {
 		delete(s.byToken, r.token)

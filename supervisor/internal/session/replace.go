@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"strconv"
@@ -11,8 +12,9 @@ import (
 	"github.com/holdfast-mcp/holdfast/protocol"
 )
 
-// Attach tells the session about a new link. It serves as soon as the
-// handshake, if there was one, has been told again.
+// Attach tells the session about a new link. Once the handshake, if there was
+// one, has been told again, the link is in Output.Ready. It serves from then on
+// if no other link does, else it stands by until Promote.
 //
 //	session                              worker
 //	   | initialize, told version           |
@@ -23,21 +25,96 @@ import (
 //	   | logging/setLevel                   | if the client has set one
 //	   | roots/list_changed                 | if it came meanwhile
 //	   |----------------------------------->|
-//	   | what waited, in order              |
+//	   | what waited, in order              | once it serves
 //
 // The order matters: real servers lose tools when initialized overtakes the
 // handling of initialize.
 func (s *Session) Attach(l Link, generation uint64, out *Output) {
 	s.links[l] = &link{generation: generation}
 	s.down = nil
-	if s.told.initialize == nil {
-		s.serve(l, out)
+	s.prepare(l, out)
+}
+
+// prepare tells a link the handshake, if it lacks it.
+func (s *Session) prepare(to Link, out *Output) {
+	l := s.links[to]
+	p := s.told.pending
+	switch {
+	case p != nil && p.link != 0:
+		l.phase = waiting
+	case s.told.initialize != nil && !l.shaken:
+		l.phase = replaying
+		n := s.number()
+		s.own[n] = ownCall{to, methodInitialize}
+		out.frame(to, Request, n, requestLine(n, methodInitialize, s.initializeParams()))
+	default:
+		l.phase = standby
+		out.Ready = to
+		if s.serving == 0 {
+			s.Promote(to, out)
+		}
+	}
+}
+
+// prepareWaiting goes on with the links that waited for the answer to an
+// initialize.
+func (s *Session) prepareWaiting(out *Output) {
+	for n, l := range s.links {
+		if l.phase == waiting {
+			s.prepare(n, out)
+		}
+	}
+}
+
+// Promote makes a link that stands by the serving one, and the one that served
+// a draining one. It reports false if the link cannot serve yet, because the
+// client has shaken hands meanwhile: it will be in Output.Ready again.
+func (s *Session) Promote(to Link, out *Output) bool {
+	l := s.links[to]
+	if l == nil || l.phase != standby {
+		return false
+	}
+	if p := s.told.pending; p != nil && p.link != 0 || s.told.initialize != nil && !l.shaken {
+		s.prepare(to, out)
+		return false
+	}
+	if old := s.links[s.serving]; old != nil {
+		old.phase = draining
+	}
+	s.serving, l.phase = to, serving
+	s.catchUp(to, l, out)
+	s.flush(out)
+	return true
+}
+
+// catchUp tells a link what the client has said since the handshake.
+func (s *Session) catchUp(to Link, l *link, out *Output) {
+	if !l.shaken {
 		return
 	}
-	s.links[l].replaying = true
-	n := s.number()
-	s.own[n] = ownCall{l, methodInitialize}
-	out.frame(l, Request, n, requestLine(n, methodInitialize, s.initializeParams()))
+	if s.told.initialized != nil && !l.ready {
+		l.ready = true
+		out.frame(to, Notification, 0, s.told.initialized)
+	}
+	if s.told.setLevel != nil && !bytes.Equal(l.level, s.told.setLevel) {
+		l.level = s.told.setLevel
+		n := s.number()
+		s.own[n] = ownCall{to, methodSetLevel}
+		out.frame(to, Request, n, requestLine(n, methodSetLevel, s.told.setLevel))
+	}
+	if s.rootsChanged {
+		s.rootsChanged = false
+		out.frame(to, Notification, 0, notificationLine(noteRootsChanged, nil))
+	}
+}
+
+// Active returns how many requests a link has to answer before its drain is
+// over. Open listens are not among them.
+func (s *Session) Active(l Link) int {
+	if l := s.links[l]; l != nil {
+		return l.active
+	}
+	return 0
 }
 
 // initializeParams returns the client's params with the version that it was
@@ -75,23 +152,12 @@ func (s *Session) replayed(from Link, l *link, payload []byte, out *Output) {
 		return
 	}
 	s.told.minimal = false
-	l.replaying = false
-	if s.told.initialized != nil {
-		out.frame(from, Notification, 0, s.told.initialized)
-	}
-	if s.told.setLevel != nil {
-		n := s.number()
-		s.own[n] = ownCall{from, methodSetLevel}
-		out.frame(from, Request, n, requestLine(n, methodSetLevel, s.told.setLevel))
-	}
-	if s.rootsChanged {
-		s.rootsChanged = false
-		out.frame(from, Notification, 0, notificationLine(noteRootsChanged, nil))
-	}
+	l.shaken = true
+	s.catchUp(from, l, out)
 	if corrected {
 		announceLists(result, out)
 	}
-	s.serve(from, out)
+	s.prepare(from, out)
 }
 
 // announceLists tells a client that was answered before any worker was ready
@@ -106,12 +172,6 @@ func announceLists(result []byte, out *Output) {
 
 func (s *Session) refuseLink(l Link, reason string, out *Output) {
 	out.Refused, out.RefusedReason = l, reason
-}
-
-func (s *Session) serve(l Link, out *Output) {
-	s.serving = l
-	out.Ready = l
-	s.flush(out)
 }
 
 // Starting tells the session that a worker is about to start: what comes now
@@ -215,7 +275,7 @@ func (s *Session) Lost(l Link, loss Loss, now time.Time, out *Output) {
 				r.attempts--
 			}
 			delete(s.sent, r.number)
-			r.link, r.since = 0, now
+			r.link, r.active, r.since = 0, false, now
 			s.queued++
 			s.queueSize += len(r.payload)
 			again = append(again, item{request: r})
@@ -225,6 +285,8 @@ func (s *Session) Lost(l Link, loss Loss, now time.Time, out *Output) {
 		}
 	}
 	s.queue = append(again, s.queue...)
+	s.prepareWaiting(out)
+	s.flush(out)
 }
 
 func (s *Session) lostRequests(l Link) []*request {

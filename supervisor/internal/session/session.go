@@ -70,6 +70,7 @@ type request struct {
 	outcome  outcome
 	modern   bool
 	gone     bool // cancelled
+	active   bool // counted by its link
 	link     Link // 0 while it is queued
 	attempts int
 	since    time.Time // it waits in the queue
@@ -82,9 +83,30 @@ type item struct {
 	note    []byte
 }
 
+// phase is the state of a link, in this order but for waiting.
+type phase uint8
+
+const (
+	// waiting: an initialize of the client is under way elsewhere, and its
+	// answer decides what this link has to be told.
+	waiting phase = iota
+	// replaying: the handshake has been told again and is not answered.
+	replaying
+	// standby: it could serve.
+	standby
+	// serving: it gets the client's requests.
+	serving
+	// draining: it serves no more, and answers what it has.
+	draining
+)
+
 type link struct {
 	generation uint64
-	replaying  bool
+	phase      phase
+	active     int    // requests that its drain waits for
+	shaken     bool   // its worker has been told the handshake
+	ready      bool   // its worker has been told the client's initialized
+	level      []byte // params of the logging/setLevel that its worker took
 	// early holds what the worker sent before its first initialize answer.
 	early []Frame
 }
@@ -197,6 +219,7 @@ func (s *Session) unqueued(r *request) {
 
 // forget ends the life of a request: its id and token may be used again.
 func (s *Session) forget(r *request) {
+	s.settle(r)
 	delete(s.sent, r.number)
 	if s.byID[r.key] == r.number {
 		delete(s.byID, r.key)
@@ -214,6 +237,14 @@ func (s *Session) refuse(r *request, err *protocol.Error, out *Output) {
 	if !r.gone {
 		out.line(errorLine(r.id, err.RPC()))
 	}
+}
+
+// settle notes that no drain waits for r any more.
+func (s *Session) settle(r *request) {
+	if l := s.links[r.link]; l != nil && r.active {
+		l.active--
+	}
+	r.active = false
 }
 
 func (s *Session) number() uint64 {

@@ -36,7 +36,7 @@ func (s *Session) Frame(from Link, f Frame, out *Output) {
 // first initialize is not answered, or it was answered and what came before
 // the answer still waits for the client's initialized (C28).
 func (s *Session) tooEarly(l *link) bool {
-	if l.replaying || s.told.initialized != nil {
+	if l.phase < serving || s.told.initialized != nil {
 		return false
 	}
 	return s.told.pending != nil || len(l.early) > 0
@@ -118,7 +118,7 @@ func (s *Session) frameNotification(from Link, l *link, f Frame, env envelope.En
 			out.notice("swallowed progress: nobody waits for it", env.Method, nil)
 			return
 		}
-	case l.replaying && isListChanged(env.Method):
+	case l.phase < serving && isListChanged(env.Method):
 		return
 	case env.Method == noteCancelled:
 		out.notice("dropped a cancel outside a CANCEL frame", env.Method, nil)
@@ -188,15 +188,12 @@ func (s *Session) frameAnswer(from Link, l *link, f Frame, out *Output) {
 	line, env, ok := answerLine(r, f.Payload, out)
 	s.forget(r)
 	out.line(line)
-	if !ok {
-		s.flush(out)
-		return
-	}
-	if env.Kind == envelope.Response {
+	if ok && env.Kind == envelope.Response {
 		s.learn(r, env.Result.Of(f.Payload))
 	}
 	if r.method == methodInitialize {
 		s.flush(out)
+		s.prepareWaiting(out)
 	}
 }
 
@@ -234,8 +231,10 @@ func (s *Session) learn(r *request, result []byte) {
 		s.told.initialize = r.payload
 		s.told.version = protocolVersion(result)
 		s.told.minimal = false
+		s.links[r.link].shaken = true
 	case methodSetLevel:
 		s.told.setLevel = r.params
+		s.links[r.link].level = r.params
 	}
 }
 
