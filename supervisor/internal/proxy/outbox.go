@@ -90,6 +90,7 @@ func (o *outbox) run() error {
 			o.change.Wait()
 		}
 		if len(o.lines) == 0 {
+			o.err = errAbandoned // what comes now is for nobody
 			return nil
 		}
 		lines := o.lines
