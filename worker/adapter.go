@@ -150,8 +150,7 @@ func (c *conn) receiveRequest(frame *workerv1.Frame) *jsonrpc.Request {
 	}
 	listen := req.Method == methodListen
 	if !c.load.begin(!listen) {
-		e := protocol.NewError(protocol.WorkerUnavailable, "the worker is about to be replaced; the request was not executed")
-		c.refuse(frame.GetId(), token, e.RPC())
+		c.refuse(frame.GetId(), token, encodeError(errRefused()))
 		return nil
 	}
 	c.mu.Lock()
@@ -307,6 +306,16 @@ func (c *conn) abandon() {
 
 func (c *conn) dropped(frame *workerv1.Frame, err error) {
 	c.log.Warn("dropped a frame", "kind", frame.GetKind().String(), "id", frame.GetId(), "err", err)
+}
+
+// errRefused is the answer to a request that came after the last one.
+func errRefused() *jsonrpc.Error {
+	e := protocol.NewError(protocol.WorkerUnavailable, "the worker is about to be replaced; the request was not executed")
+	data, err := json.Marshal(e)
+	if err != nil { // strings, numbers and booleans can always be marshalled
+		panic(err)
+	}
+	return &jsonrpc.Error{Code: int64(e.Kind.Code()), Message: e.Message, Data: data}
 }
 
 func tooLarge(what string, size, limit int) *protocol.Error {

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -23,6 +24,11 @@ const (
 	// killDelay is the time between SIGTERM and the end of a process that does
 	// not end. The supervisor allows 250 ms.
 	killDelay = 200 * time.Millisecond
+	// answerTime is what the SDK gets on stdio, after the last handler has
+	// returned, to write the answer: a session that is closed before drops it.
+	answerTime = 50 * time.Millisecond
+	// closeTime bounds the end of a session on stdio, which waits for calls.
+	closeTime = 100 * time.Millisecond
 )
 
 // Serve serves server until the client or the supervisor is done with it, ctx
@@ -55,28 +61,54 @@ func serve(ctx context.Context, newServer func() *mcp.Server, multiSession bool,
 
 // serveStdio serves one session on stdin and stdout.
 func serveStdio(ctx context.Context, server *mcp.Server, opts Options) error {
-	hint := newDrainHint()
-	runCtx, cancel := context.WithCancel(hint.in(ctx))
+	calls, hint := newLoad(), newDrainHint()
+	server.AddReceivingMiddleware(counting(calls))
+	runCtx, cancel := context.WithCancel(hint.in(context.WithoutCancel(ctx)))
 	defer cancel()
-	ended := make(chan error, 1)
-	go func() { // ends with the input, or after cancel with the calls under way
-		ended <- server.Run(runCtx, &mcp.StdioTransport{MaxLineLength: opts.MaxFrame})
+	ended := make(chan struct{})
+	var runErr error
+	go func() { // ends with the input, or soon after cancel
+		defer close(ended)
+		runErr = server.Run(runCtx, &mcp.StdioTransport{MaxLineLength: opts.MaxFrame})
 	}()
 	var result error
 	select {
-	case err := <-ended:
-		return err
-	case <-processHandoff.wanted:
-		hint.drain()
-		result = ErrHandoff
+	case <-ended:
+		return runErr
 	case <-ctx.Done():
+	case <-processHandoff.wanted:
+		result = ErrHandoff
 	}
+	hint.drain()
+	awaitCalls(calls, 0, opts.HandoffGrace, nil, ended)
+	within(answerTime, ended)
 	cancel()
-	select {
-	case <-ended: // with the error of cancel
-	case <-time.After(opts.HandoffGrace):
-	}
+	within(closeTime, ended)
 	return result
+}
+
+// counting counts the calls that are being handled.
+func counting(calls *load) mcp.Middleware {
+	return func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			counted := method != methodListen && !strings.HasPrefix(method, "notifications/")
+			if !calls.begin(counted) {
+				return nil, errRefused()
+			}
+			defer calls.end(counted)
+			return next(ctx, method, req)
+		}
+	}
+}
+
+// within waits for done, but no longer than d.
+func within(d time.Duration, done <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
 }
 
 // serveWire serves sessions to the supervisor that started this process.

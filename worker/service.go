@@ -115,7 +115,7 @@ func (s *service) Lifecycle(_ *workerv1.LifecycleRequest, stream grpc.ServerStre
 //
 //	stream opened -> Server.Connect -> closed by the SDK -----> stream ends
 //	                       |        -> ended by supervisor ---> stream ends
-//	                       +--------- stopping: close, EXIT --> stream ends
+//	                       +--------- stopping: EXIT ---------> stream ends
 func (s *service) Session(stream grpc.BidiStreamingServer[workerv1.Frame, workerv1.Frame]) error {
 	if !s.enter() {
 		return errStopping
@@ -139,34 +139,23 @@ func (s *service) Session(stream grpc.BidiStreamingServer[workerv1.Frame, worker
 	if err != nil {
 		return status.Errorf(codes.Internal, "opening the MCP session: %v", err)
 	}
+	// Without it the SDK would go on to ping a session with KeepAlive. It waits
+	// for calls, which end once Read has failed, because the stream is over.
+	// Nothing that it still says may reach the stream: the supervisor keeps the
+	// client's listens open beyond this process, and the SDK would end them.
+	defer func() { go session.Close() }()
 	var last *workerv1.Frame
 	select {
 	case <-c.closed:
 	case <-stream.Context().Done():
 	case <-s.stopping:
 		last = &workerv1.Frame{Kind: workerv1.Frame_KIND_EXIT, Exit: s.exit}
-		s.closeSession(session, c)
 	}
-	_ = c.Close()
 	c.end(last, lastFramePatience)
+	_ = c.Close()
 	c.abandon()
 	return nil
 }
-
-// closeSession lets the SDK complete listens and end the session, and gives up
-// on calls that are still under way when the last chance is over.
-func (s *service) closeSession(session *mcp.ServerSession, c *conn) {
-	go session.Close() // ends when the calls have, or with the stream
-	select {
-	case <-c.closed:
-	case <-c.stream.Context().Done():
-	case <-time.After(closeGrace):
-	}
-}
-
-// closeGrace is how long sessions may take to close once no call is waited for
-// any more: the time to complete listens.
-const closeGrace = 100 * time.Millisecond
 
 var errStopping = status.Error(codes.Unavailable, "the worker is stopping")
 
