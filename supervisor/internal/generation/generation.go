@@ -41,6 +41,8 @@ type Config struct {
 	Stderr ring.Options
 	// Version of holdfast.
 	Version string
+	// Resolved, if set, is called when the executable is known.
+	Resolved func()
 }
 
 // Generation is a worker that did its handshake.
@@ -54,16 +56,17 @@ type Generation struct {
 	worker  workerv1.WorkerServiceClient
 	info    *workerv1.DescribeResponse
 
-	ctx    context.Context // of all streams; ends streamGrace after the process
-	cancel context.CancelFunc
+	ctx     context.Context // of all streams; ends streamGrace after the process
+	cancel  context.CancelFunc
+	handoff chan struct{} // closed when the worker asks for its upgrade
 }
 
 // Start starts generation number n and returns it when its worker has done the
 // handshake. If ctx ends first, or the start fails, nothing of it is left. The
 // error is then a *StartError.
 func Start(ctx context.Context, n uint64, config Config) (*Generation, error) {
-	g := &Generation{number: n, started: time.Now(), config: config, tail: ring.New(config.Stderr)}
-	g.process = newProcess(config.Command, g.tail)
+	g := &Generation{number: n, started: time.Now(), config: config, tail: ring.New(config.Stderr), handoff: make(chan struct{})}
+	g.process = newProcess(config.Command, g.tail, config.Resolved)
 	g.ctx, g.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	g.client = plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  protocol.Handshake(),
@@ -90,6 +93,7 @@ func Start(ctx context.Context, n uint64, config Config) (*Generation, error) {
 		return nil, startErr
 	}
 	go g.endStreams() // ends with the process
+	go g.lifecycle()  // ends with the stream, which ends with ctx
 	return g, nil
 }
 
@@ -135,6 +139,22 @@ func (g *Generation) endStreams() {
 	<-g.process.started().Done()
 	time.AfterFunc(streamGrace, g.cancel)
 }
+
+// lifecycle reads what the worker reports of its process.
+func (g *Generation) lifecycle() {
+	events, err := g.worker.Lifecycle(g.ctx, &workerv1.LifecycleRequest{})
+	for err == nil {
+		var event *workerv1.LifecycleEvent
+		event, err = events.Recv()
+		if event.GetHandoffWanted() != nil {
+			close(g.handoff)
+			return
+		}
+	}
+}
+
+// HandoffWanted is closed when the worker asks for its upgrade.
+func (g *Generation) HandoffWanted() <-chan struct{} { return g.handoff }
 
 // Number returns the number of the generation.
 func (g *Generation) Number() uint64 { return g.number }

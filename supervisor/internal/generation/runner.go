@@ -26,8 +26,9 @@ import (
 // the client's, its stderr is not parsed, and what else it prints on stdout
 // goes to the log.
 type process struct {
-	command Command
-	stderr  io.WriteCloser // takes the worker's stderr, and stray stdout
+	command  Command
+	stderr   io.WriteCloser // takes the worker's stderr, and stray stdout
+	resolved func()         // called when the executable is known; may be nil
 
 	handshake *io.PipeReader
 	toPlugin  *io.PipeWriter
@@ -53,8 +54,8 @@ const maxPrinted = 64 << 10
 // exit; a grandchild may hold it for ever.
 const stderrGrace = 50 * time.Millisecond
 
-func newProcess(command Command, stderr io.WriteCloser) *process {
-	p := &process{command: command, stderr: stderr, drained: make(chan struct{})}
+func newProcess(command Command, stderr io.WriteCloser, resolved func()) *process {
+	p := &process{command: command, stderr: stderr, resolved: resolved, drained: make(chan struct{})}
 	p.handshake, p.toPlugin = io.Pipe()
 	return p
 }
@@ -65,6 +66,9 @@ func (p *process) start(pluginEnv []string) error {
 	path, args, err := p.command.resolve()
 	if err != nil {
 		return err
+	}
+	if p.resolved != nil {
+		p.resolved()
 	}
 	var files pipes
 	defer files.closeTheirs()
