@@ -1,0 +1,58 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr); err != nil {
+		if !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+		}
+		os.Exit(1)
+	}
+}
+
+// options are the command line.
+type options struct {
+	holdfast, server, npm string
+	only                  string
+	reps, kills           int
+	quick, escaped, json  bool
+	as                    string
+}
+
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	var o options
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&o.holdfast, "holdfast", "bin/holdfast", "the supervisor, with holdfast-worker beside it")
+	flags.StringVar(&o.server, "server", "bin/testserver", "the server: integration/testserver")
+	flags.StringVar(&o.npm, "npm", "integration/npm", "where npm packages may be installed, one folder below")
+	flags.StringVar(&o.only, "only", "", "measure targets whose name contains this, and direct")
+	flags.IntVar(&o.reps, "reps", 7, "number of repetitions")
+	flags.IntVar(&o.kills, "kill", 0, "instead, kill the worker so many times")
+	flags.BoolVar(&o.quick, "quick", false, "a tenth of the calls and two repetitions: to see that it works")
+	flags.BoolVar(&o.escaped, "escaped", false, "texts that are JSON themselves, so that every second byte or so is escaped")
+	flags.BoolVar(&o.json, "json", false, "print JSON with all samples instead of tables")
+	flags.StringVar(&o.as, "as", "", "be one of the small programs to compare with: echo, passthrough, http")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if o.as != "" {
+		return be(o.as, flags.Args(), stdin, stdout)
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected arguments %q", flags.Args())
+	}
+	debug.SetGCPercent(400) // the measuring side shares the cores
+	if o.kills > 0 {
+		return benchKill(o, stdout, stderr)
+	}
+	return benchTargets(o, stdout, stderr)
+}
