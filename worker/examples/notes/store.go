@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -57,9 +56,9 @@ func (s *Store) Search(query string) ([]Note, error) {
 		return nil, fmt.Errorf("reading the notes: %w", err)
 	}
 	found, id := []Note{}, 0
-	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
+	for line := range bytes.Lines(data) {
 		var text string
-		if json.Unmarshal(lines.Bytes(), &text) != nil {
+		if json.Unmarshal(line, &text) != nil {
 			continue // cut off by a crash
 		}
 		id++
