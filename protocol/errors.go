@@ -61,6 +61,10 @@ const (
 	MetaAttachmentUnavailable = MetaPrefix + "attachmentUnavailable"
 )
 
+// ExitHandoff is the exit code by which a worker asks for its upgrade: the
+// executable is looked up again and started at once (SUP-3).
+const ExitHandoff = 75
+
 // Exit tells how a worker ended.
 type Exit struct {
 	// Code is the exit code, -1 if a signal ended the process.

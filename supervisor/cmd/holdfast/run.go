@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync"
 
 	oklog "github.com/oklog/run"
 	"github.com/spf13/cobra"
@@ -58,6 +59,15 @@ the entries of --env-file, then those of --env.`,
 	flags.DurationVar(&c.EOFGrace, "eof-grace", c.EOFGrace, "how long requests may take after the client has closed its end")
 	flags.DurationVar(&c.StartTimeout, "start-timeout", c.StartTimeout, "how long the server may take to become ready")
 	flags.DurationVar(&c.HoldTimeout, "hold-timeout", c.HoldTimeout, "how long a request waits for a server that is not ready")
+	flags.IntVar(&c.HoldMax, "hold-max", c.HoldMax, "how many requests may wait at one time")
+	flags.Var(&c.Restart.Crash, "crash-budget", "how many crashes are followed by a restart, in which period")
+	flags.DurationVar(&c.Restart.Cooldown, "crash-cooldown", c.Restart.Cooldown, "how long a server beyond its budget is left alone; doubles to 10m")
+	flags.Var(&c.Restart.Backoff, "backoff", "pauses between restarts, from the second one on")
+	flags.Var(&c.Restart.Handoff, "handoff-budget", "how many upgrades (exit code 75) are followed at once, in which period")
+	flags.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long a replaced server may take to answer what it has")
+	flags.DurationVar(&c.HangTimeout, "hang-timeout", c.HangTimeout, "how long a server may be silent while requests wait; 0 for ever")
+	flags.Var(&c.Swap, "swap", "how the server is replaced: overlap, or sequential for one that holds what only one process can hold")
+	flags.BoolVar(&c.NoStderrInErrors, "no-stderr-in-errors", false, "keep what the server prints on stderr out of errors")
 	return cmd
 }
 
@@ -106,13 +116,18 @@ func serve(c config.Config, std streams, signals <-chan os.Signal) error {
 }
 
 func serveClient(c config.Config, std streams, signals <-chan os.Signal, log *zap.Logger, g generation.Config) error {
+	var supervisor *supervise.Supervisor
 	edge := proxy.New(proxy.Config{
-		In: std.in, Out: std.out, MaxFrame: int(c.MaxFrame), EOFGrace: c.EOFGrace, Version: g.Version, Log: log,
-		Limits: session.Limits{HoldTimeout: c.HoldTimeout, HoldRequests: config.HoldRequests, HoldBytes: config.HoldBytes},
+		Demand: func() { supervisor.Demand() },
+		In:     std.in, Out: std.out, MaxFrame: int(c.MaxFrame), EOFGrace: c.EOFGrace, Version: g.Version, Log: log,
+		Limits: session.Limits{HoldTimeout: c.HoldTimeout, HoldRequests: c.HoldMax, HoldBytes: config.HoldBytes},
 	})
-	supervisor := supervise.New(supervise.Config{
-		Edge: edgeOf{edge}, StartTimeout: c.StartTimeout, Log: log,
-		Start: func(ctx context.Context, n uint64) (supervise.Worker, error) {
+	supervisor = supervise.New(supervise.Config{
+		Edge: edgeOf{edge}, Log: log, Policy: c.Restart, Mode: supervise.Mode(c.Swap), HideStderr: c.NoStderrInErrors,
+		StartTimeout: c.StartTimeout, DrainTimeout: c.DrainTimeout, HangTimeout: c.HangTimeout,
+		Start: func(ctx context.Context, n uint64, resolved func()) (supervise.Worker, error) {
+			g := g
+			g.Resolved = resolved
 			w, err := generation.Start(ctx, n, g)
 			if err != nil {
 				return nil, err
@@ -124,15 +139,30 @@ func serveClient(c config.Config, std streams, signals <-chan os.Signal, log *za
 	var group oklog.Group
 	group.Add(func() error { return supervisor.Run(ctx) }, func(error) { cancel() })
 	group.Add(func() error { return edge.Run(ctx) }, func(error) { cancel() })
-	group.Add(func() error {
-		select {
-		case s := <-signals:
-			log.Info("ended by a signal", zap.String(logging.FieldReason, s.String()))
-		case <-ctx.Done():
-		}
-		return nil
-	}, func(error) { cancel() })
+	group.Add(func() error { return obey(ctx, signals, supervisor, log) }, func(error) { cancel() })
 	return group.Run()
+}
+
+// obey acts on signals until one ends the session.
+func obey(ctx context.Context, signals <-chan os.Signal, supervisor *supervise.Supervisor, log *zap.Logger) error {
+	var swaps sync.WaitGroup
+	defer swaps.Wait()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case s := <-signals:
+			if s != swapSignal {
+				log.Info("ended by a signal", zap.String(logging.FieldReason, s.String()))
+				return nil
+			}
+			swaps.Go(func() { // ends with the swap, or with the supervisor
+				if o, err := supervisor.Swap(ctx); err == nil && o.Err != nil {
+					log.Warn("swap failed", zap.Error(o.Err))
+				}
+			})
+		}
+	}
 }
 
 // edgeOf is the client edge as supervise wants it.

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/protocol"
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/restart"
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/supervise"
 )
 
 // Config has the settings of one supervisor.
@@ -40,15 +42,27 @@ type Config struct {
 	EOFGrace time.Duration
 	// StartTimeout is how long a worker may take to become ready (SUP-8).
 	StartTimeout time.Duration
-	// HoldTimeout is how long a request waits for a worker (SUP-23).
+	// HoldTimeout is how long a request waits for a worker, HoldMax how many
+	// may wait at one time (SUP-23).
 	HoldTimeout time.Duration
+	HoldMax     int
+	// Restart says when a worker that ended is started again (SUP-2, SUP-3).
+	Restart restart.Policy
+	// DrainTimeout is how long a replaced worker may take to answer what it
+	// has (SUP-9).
+	DrainTimeout time.Duration
+	// HangTimeout is how long a worker may be silent while requests wait; 0:
+	// for ever (SUP-11).
+	HangTimeout time.Duration
+	// Swap is how a worker is replaced.
+	Swap Swap
+	// NoStderrInErrors keeps the server's stderr out of what the client is
+	// told (SEC-3).
+	NoStderrInErrors bool
 }
 
-// Bounds of what is held for a worker that is not ready.
-const (
-	HoldRequests = 1024
-	HoldBytes    = 64 << 20
-)
+// HoldBytes bounds the size of all requests that wait at one time.
+const HoldBytes = 64 << 20
 
 // Default returns the settings that hold where none are given.
 func Default() Config {
@@ -58,6 +72,10 @@ func Default() Config {
 		EOFGrace:     2 * time.Second,
 		StartTimeout: 60 * time.Second,
 		HoldTimeout:  8 * time.Second,
+		HoldMax:      1024,
+		Restart:      restart.Default(),
+		DrainTimeout: 10 * time.Second,
+		Swap:         Swap(supervise.Overlap),
 	}
 }
 
@@ -79,6 +97,14 @@ func (c Config) Validate() error {
 		return fmt.Errorf("--start-timeout %v: must be positive", c.StartTimeout)
 	case c.HoldTimeout <= 0:
 		return fmt.Errorf("--hold-timeout %v: must be positive", c.HoldTimeout)
+	case c.HoldMax <= 0:
+		return fmt.Errorf("--hold-max %d: must be positive", c.HoldMax)
+	case c.Restart.Cooldown <= 0:
+		return fmt.Errorf("--crash-cooldown %v: must be positive", c.Restart.Cooldown)
+	case c.DrainTimeout < 0:
+		return fmt.Errorf("--drain-timeout %v: must not be negative", c.DrainTimeout)
+	case c.HangTimeout < 0:
+		return fmt.Errorf("--hang-timeout %v: must not be negative; 0 turns it off", c.HangTimeout)
 	}
 	for _, kv := range c.Env {
 		if name, _, ok := strings.Cut(kv, "="); !ok || name == "" {
@@ -148,6 +174,24 @@ func readEnvFile(path string) ([]string, error) {
 	}
 	return env, nil
 }
+
+// Swap is how a worker is replaced. It is a flag value.
+type Swap supervise.Mode
+
+// Set parses s.
+func (s *Swap) Set(text string) error {
+	switch supervise.Mode(text) {
+	case supervise.Overlap, supervise.Sequential:
+		*s = Swap(text)
+		return nil
+	}
+	return fmt.Errorf("must be overlap or sequential")
+}
+
+func (s Swap) String() string { return string(s) }
+
+// Type names the kind of value in help texts.
+func (s Swap) Type() string { return "overlap|sequential" }
 
 // Size is a number of bytes that people write as 512KiB or 64MiB. It is a
 // flag value.

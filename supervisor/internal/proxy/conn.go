@@ -30,21 +30,32 @@ type Conn struct {
 	link   session.Link
 	stream Stream
 
-	readyOnce sync.Once
-	readyCh   chan struct{}
-	ended     chan struct{}
+	readyCh chan struct{} // has a token when the connection could serve
+	drained chan struct{}
+	drains  sync.Once // for the timer that closes drained
+	ended   chan struct{}
 
 	mu      sync.Mutex
 	refused string
 	proven  bool
 	end     error
 	exit    *workerv1.Exit
+	alive   time.Time // when the worker last sent a frame, or owed none
+	pinged  bool      // since then
 }
+
+// drainLinger is how long a drained worker stays connected: what it has to say
+// beside its last answer, such as a notification that it debounces, may come a
+// little later.
+const drainLinger = 50 * time.Millisecond
 
 // Attach connects a worker of this generation to the client. It serves as soon
 // as the session says so, which Ready tells.
 func (p *Proxy) Attach(stream Stream, generation uint64) *Conn {
-	c := &Conn{proxy: p, stream: stream, readyCh: make(chan struct{}), ended: make(chan struct{})}
+	c := &Conn{
+		proxy: p, stream: stream, alive: time.Now(),
+		readyCh: make(chan struct{}, 1), drained: make(chan struct{}), ended: make(chan struct{}),
+	}
 	p.mu.Lock()
 	p.links++
 	c.link = p.links
@@ -65,6 +76,9 @@ func (c *Conn) recvAll() {
 			c.mu.Unlock()
 			return
 		}
+		c.mu.Lock()
+		c.alive, c.pinged = time.Now(), false
+		c.mu.Unlock()
 		switch f.Kind {
 		case workerv1.Frame_KIND_EXIT:
 			c.mu.Lock()
@@ -88,7 +102,17 @@ func (c *Conn) pass(f *workerv1.Frame) {
 	})
 }
 
-func (c *Conn) ready() { c.readyOnce.Do(func() { close(c.readyCh) }) }
+func (c *Conn) ready() {
+	select {
+	case c.readyCh <- struct{}{}:
+	default:
+	}
+}
+
+// idle is called when the connection has served and has nothing to answer.
+func (c *Conn) idle() {
+	c.drains.Do(func() { time.AfterFunc(drainLinger, func() { close(c.drained) }) })
+}
 
 // refuse ends the connection because the session cannot use it.
 func (c *Conn) refuse(reason string) {
@@ -98,8 +122,46 @@ func (c *Conn) refuse(reason string) {
 	go c.stream.Close() // waits for the sender, which ends with the stream
 }
 
-// Ready is closed when the connection serves the client.
+// Ready has a token whenever the connection could begin to serve.
 func (c *Conn) Ready() <-chan struct{} { return c.readyCh }
+
+// Promote lets the connection serve, in place of the one that does. It reports
+// false if it cannot yet.
+func (c *Conn) Promote() bool {
+	var ok bool
+	c.proxy.do(func(s *session.Session, out *session.Output) { ok = s.Promote(c.link, out) })
+	return ok
+}
+
+// Retire ends the service of the connection; requests wait for another.
+func (c *Conn) Retire() {
+	c.proxy.do(func(s *session.Session, out *session.Output) { s.Retire(c.link, out) })
+}
+
+// Drained is closed when the connection serves no more and has had nothing to
+// answer for a moment.
+func (c *Conn) Drained() <-chan struct{} { return c.drained }
+
+// Hung reports whether answers are due and nothing at all has come for d, not
+// even an answer to a ping (SUP-11). It is to be called now and then.
+func (c *Conn) Hung(d time.Duration) bool {
+	var waits bool
+	c.proxy.do(func(s *session.Session, _ *session.Output) { waits = s.Waits(c.link) })
+	c.mu.Lock()
+	now := time.Now()
+	if !waits {
+		c.alive, c.pinged = now, false
+	}
+	silent := now.Sub(c.alive)
+	hung := c.pinged && silent >= d
+	ping := !c.pinged && silent >= d/2
+	c.pinged = c.pinged || ping
+	c.mu.Unlock()
+	if ping {
+		c.proxy.do(func(s *session.Session, out *session.Output) { s.Ping(c.link, out) })
+	}
+	return hung
+}
 
 // Ended is closed when the stream has ended and all its frames are passed on.
 func (c *Conn) Ended() <-chan struct{} { return c.ended }

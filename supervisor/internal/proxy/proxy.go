@@ -32,7 +32,10 @@ type Config struct {
 	// EOFGrace is how long requests may take after the client's EOF (EDGE-8).
 	EOFGrace time.Duration
 	Version  string
-	Log      *zap.Logger
+	// Demand is called when a request waits that wants a worker to be started.
+	// It must not wait.
+	Demand func()
+	Log    *zap.Logger
 }
 
 // Proxy is the client edge.
@@ -163,9 +166,10 @@ func (p *Proxy) Starting() {
 	p.do(func(s *session.Session, _ *session.Output) { s.Starting() })
 }
 
-// Down answers all that waits with the reason why no worker serves.
-func (p *Proxy) Down(cause *protocol.Error) {
-	p.do(func(s *session.Session, out *session.Output) { s.Down(cause, out) })
+// Down answers all that waits with the reason why no worker serves. A request
+// that comes at demandAt or later demands a start.
+func (p *Proxy) Down(cause *protocol.Error, demandAt time.Time) {
+	p.do(func(s *session.Session, out *session.Output) { s.Down(cause, demandAt, out) })
 }
 
 // do runs one step of the session and carries out what it decided.
@@ -185,14 +189,22 @@ func (p *Proxy) do(step func(*session.Session, *session.Output)) {
 	if c := p.conns[out.Refused]; c != nil {
 		c.refuse(out.RefusedReason)
 	}
+	if out.Demand {
+		p.config.Demand()
+	}
 	for _, n := range out.Notices {
 		p.config.Log.Debug(n.What, zap.String("method", n.Method), zap.String("request_id", n.ID))
 	}
 	p.afterLocked()
 }
 
-// afterLocked looks after the two things that wait for the session to change.
+// afterLocked looks after what waits for the session to change.
 func (p *Proxy) afterLocked() {
+	for link, c := range p.conns {
+		if p.session.Drained(link) {
+			c.idle()
+		}
+	}
 	if deadline, ok := p.session.Deadline(); ok {
 		p.expiry.Reset(time.Until(deadline))
 	}

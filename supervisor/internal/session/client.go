@@ -91,9 +91,12 @@ func (s *Session) receiveRequest(line []byte, env envelope.Envelope, now time.Ti
 		number: s.number(), id: id, key: key, method: env.Method, payload: line, params: params,
 		token: progressToken(params), outcome: outcomeOf(env.Method), modern: modern, since: now,
 	}
-	if s.down != nil {
+	if s.down != nil && now.Before(s.demandAt) {
 		s.answerDown(r, out)
 		return
+	}
+	if s.down != nil {
+		s.down, out.Demand = nil, true
 	}
 	waits := s.serving == 0 || s.told.pending != nil
 	if waits && (s.queued >= s.limits.HoldRequests || s.queueSize+len(line) > s.limits.HoldBytes) {

@@ -476,7 +476,9 @@ func (m *model) down(t *rapid.T) {
 		return
 	}
 	m.isDown = true
-	m.step(t, func(out *Output) { m.session.Down(protocol.NewError(protocol.WorkerUnavailable, "down"), out) })
+	m.step(t, func(out *Output) {
+		m.session.Down(protocol.NewError(protocol.WorkerUnavailable, "down"), time.Unix(1<<40, 0), out)
+	})
 	if n := m.session.InFlight(); n > 0 {
 		t.Fatalf("%d requests wait for nothing", n)
 	}

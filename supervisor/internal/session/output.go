@@ -14,6 +14,7 @@ const (
 	Response     Kind = 2
 	Notification Kind = 3
 	Cancel       Kind = 4
+	Drain        Kind = 5
 )
 
 // Frame is one frame of the worker wire.
@@ -39,8 +40,10 @@ type Output struct {
 	Lines [][]byte
 	// Frames for links.
 	Frames []Outgoing
-	// Ready is the link that began to serve, 0 if none did.
+	// Ready is the link that could begin to serve, or did; 0 if none could.
 	Ready Link
+	// Demand: a request waits that wants a worker to be started.
+	Demand bool
 	// Refused is the link whose worker cannot serve this client, with the
 	// reason.
 	Refused       Link

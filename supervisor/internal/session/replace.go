@@ -72,19 +72,45 @@ func (s *Session) prepareWaiting(out *Output) {
 func (s *Session) Promote(to Link, out *Output) bool {
 	l := s.links[to]
 	if l == nil || l.phase != standby {
-		return false
+		return l != nil && l.phase == serving
 	}
 	if p := s.told.pending; p != nil && p.link != 0 || s.told.initialize != nil && !l.shaken {
 		s.prepare(to, out)
 		return false
 	}
-	if old := s.links[s.serving]; old != nil {
-		old.phase = draining
-	}
+	s.Retire(s.serving, out)
 	s.serving, l.phase = to, serving
 	s.catchUp(to, l, out)
 	s.flush(out)
 	return true
+}
+
+// Retire ends the service of the serving link: it drains, and requests wait
+// until another one serves.
+func (s *Session) Retire(l Link, out *Output) {
+	old := s.links[l]
+	if old == nil || l != s.serving {
+		return
+	}
+	s.serving, old.phase = 0, draining
+	out.frame(l, Drain, 0, nil)
+}
+
+// Drained reports whether a link serves no more and has answered what it had.
+// Open listens do not count.
+func (s *Session) Drained(of Link) bool {
+	l := s.links[of]
+	return l != nil && l.phase == draining && l.active == 0
+}
+
+// Ping asks a worker for a sign of life; the answer goes nowhere.
+func (s *Session) Ping(to Link, out *Output) {
+	if s.links[to] == nil {
+		return
+	}
+	n := s.number()
+	s.own[n] = ownCall{to, methodPing}
+	out.frame(to, Request, n, requestLine(n, methodPing, nil))
 }
 
 // catchUp tells a link what the client has said since the handshake.
@@ -108,13 +134,14 @@ func (s *Session) catchUp(to Link, l *link, out *Output) {
 	}
 }
 
-// Active returns how many requests a link has to answer before its drain is
-// over. Open listens are not among them.
-func (s *Session) Active(l Link) int {
-	if l := s.links[l]; l != nil {
-		return l.active
+// Waits reports whether a link owes an answer, to the client or to us. Open
+// listens do not count.
+func (s *Session) Waits(of Link) bool {
+	l := s.links[of]
+	if l == nil {
+		return false
 	}
-	return 0
+	return l.active > 0 || l.phase == replaying
 }
 
 // initializeParams returns the client's params with the version that it was
@@ -181,9 +208,10 @@ func (s *Session) Starting() { s.down = nil }
 // Down tells the session that no worker can serve for now, and why. What waits
 // is answered at once, and so is what comes until the next start: initialize
 // by a minimal answer of our own, so that the client stays and learns the
-// cause from its calls.
-func (s *Session) Down(cause *protocol.Error, out *Output) {
-	s.down = cause
+// cause from its calls. A request that comes at demandAt or later waits, and
+// demands a start.
+func (s *Session) Down(cause *protocol.Error, demandAt time.Time, out *Output) {
+	s.down, s.demandAt = cause, demandAt
 	waiting := s.queue
 	s.queue, s.queued, s.queueSize = nil, 0, 0
 	for _, it := range waiting {
@@ -334,7 +362,7 @@ func (s *Session) Unsent(number uint64, out *Output) {
 // Close answers all that is still open, at the end of the client: listens are
 // complete, nothing else can be answered any more (LEASE-7, SUP-16).
 func (s *Session) Close(out *Output) {
-	s.Down(protocol.NewError(protocol.WorkerUnavailable, "the session ended before the request was sent"), out)
+	s.Down(protocol.NewError(protocol.WorkerUnavailable, "the session ended before the request was sent"), time.Unix(1<<40, 0), out) // nothing can demand a start any more
 	for l := range s.links {
 		for _, r := range s.lostRequests(l) {
 			s.forget(r)

@@ -40,6 +40,8 @@ type Session struct {
 	links   map[Link]*link
 	serving Link
 	down    *protocol.Error // why nothing can serve; nil while something may
+	// demandAt is when a request may demand a start although down is set.
+	demandAt time.Time
 
 	asked     map[int32]question // requests of workers that the client has to answer
 	lastAsked int32

@@ -177,7 +177,7 @@ func (p *player) event(t *testing.T, line string) {
 	case "starting":
 		s.Starting()
 	case "down":
-		s.Down(protocol.NewError(protocol.WorkerUnavailable, rest), out)
+		s.Down(protocol.NewError(protocol.WorkerUnavailable, rest), time.Unix(1<<40, 0), out)
 	case "close":
 		s.Close(out)
 	case "wait":

@@ -1,45 +1,16 @@
-// Package supervise decides which worker serves the client. One goroutine, Run,
-// owns that decision:
-//
-//	         start                 client's handshake told again
-//	(none) --------> starting ----------------------------------> serving
-//	   ^                | failed start                               |
-//	   |                v                                            | lost
-//	   +--- backoff <---+--------------------------------------------+
-//
-// A worker that is lost is replaced after a short pause. One that cannot be
-// started is tried again after a longer one; meanwhile the client is told why.
-//
-// The package starts no process and sees no message: workers and the client
-// edge are interfaces.
 package supervise
 
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/holdfast-mcp/holdfast/protocol"
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/restart"
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/session"
-)
-
-// Pauses before the next start.
-const (
-	lostBackoff  = 100 * time.Millisecond
-	startBackoff = time.Second
-)
-
-// exitGrace is how long the exit of a worker is waited for whose session has
-// ended: usually that is why it has.
-const exitGrace = 100 * time.Millisecond
-
-// A worker that closes more than sessionBudget sessions within sessionWindow
-// by itself is replaced as crashed (SUP-21).
-const (
-	sessionBudget = 5
-	sessionWindow = 30 * time.Second
 )
 
 // Worker is one started generation.
@@ -51,17 +22,32 @@ type Worker interface {
 	Exit() protocol.Exit
 	// Tail returns the last lines of its stderr.
 	Tail() []string
+	// HandoffWanted is closed when the worker asks for its upgrade.
+	HandoffWanted() <-chan struct{}
 	// Stop ends it and all below it; it returns when they are reaped.
 	Stop()
 }
 
 // Conn is an MCP connection between the client and a worker.
 type Conn interface {
-	// Ready is closed when it serves the client, Ended when it is over.
+	// Ready has a token whenever the connection could begin to serve.
 	Ready() <-chan struct{}
+	// Promote lets it serve in place of the one that does. It reports false
+	// if it cannot yet; Ready then has another token later.
+	Promote() bool
+	// Retire ends the service of a connection that serves, with nothing in
+	// its place: requests wait.
+	Retire()
+	// Drained is closed when a connection that served before has answered
+	// what it had, some time after the last answer.
+	Drained() <-chan struct{}
+	// Ended is closed when it is over.
 	Ended() <-chan struct{}
 	// State is valid at any time, its End after Ended.
 	State() ConnState
+	// Hung reports that requests wait, and that nothing came for d although
+	// the worker was asked for a sign of life.
+	Hung(d time.Duration) bool
 	// Detach closes it and settles what was under way.
 	Detach(session.Loss)
 }
@@ -83,8 +69,9 @@ type ConnState struct {
 type Edge interface {
 	// Starting: a worker is about to start, requests may wait for it.
 	Starting()
-	// Down: none can serve for now, and why.
-	Down(cause *protocol.Error)
+	// Down: none can serve for now, and why. A request that comes at demandAt
+	// or later waits for the outcome of a start that it demands.
+	Down(cause *protocol.Error, demandAt time.Time)
 	// Attach opens an MCP connection to the worker.
 	Attach(Worker) (Conn, error)
 }
@@ -96,196 +83,383 @@ type StartFailure interface {
 	Exited() (*protocol.Exit, []string)
 }
 
+// Mode is how a replacement is done.
+type Mode string
+
+// Modes of a replacement.
+const (
+	// Overlap starts the new worker beside the old one.
+	Overlap Mode = "overlap"
+	// Sequential ends the old worker first, for servers that hold something
+	// that only one process can hold.
+	Sequential Mode = "sequential"
+)
+
 // Config has what a Supervisor needs.
 type Config struct {
 	Edge Edge
 	// Start starts generation n. When ctx ends it returns soon, with nothing
-	// left behind.
-	Start func(ctx context.Context, n uint64) (Worker, error)
+	// left behind. It calls resolved once the executable is known.
+	Start func(ctx context.Context, n uint64, resolved func()) (Worker, error)
+	// Policy says when a worker that ended is started again.
+	Policy restart.Policy
+	// Jitter varies the policy's pauses; nil for the default.
+	Jitter func(time.Duration) time.Duration
 	// StartTimeout bounds the time until a started worker is ready (SUP-8).
 	StartTimeout time.Duration
-	Log          *zap.Logger
+	// DrainTimeout bounds how long a replaced worker may take to answer what
+	// it has (SUP-9).
+	DrainTimeout time.Duration
+	// HangTimeout is how long a worker may be silent while requests wait; 0
+	// turns hang detection off (SUP-11).
+	HangTimeout time.Duration
+	Mode        Mode
+	// HideStderr keeps the worker's stderr out of what the client is told.
+	HideStderr bool
+	Log        *zap.Logger
 }
+
+// ErrEnded is returned by Swap when the supervisor ends first.
+var ErrEnded = errors.New("the supervisor is ending")
 
 // Supervisor keeps a worker in service.
 type Supervisor struct {
-	Config
+	config Config
+	policy *restart.State
 
-	proven    bool // some worker has answered something
-	failures  int  // failed starts in a row
-	lastCause string
+	events  chan event
+	demands chan struct{} // has a token when a request wants a start
+	ended   chan struct{} // closed when Run returns
+
+	// The following belong to Run.
+	numbers   uint64
+	serving   *life
+	candidate *life // starting or ready
+	draining  map[*life]struct{}
+	waiters   []chan<- Outcome // of the candidate
+	followUp  []chan<- Outcome // of the one after it; nil if none is asked for
+	retry     *time.Timer
+	circuit   restart.Decision // last of the policy, while nothing serves
+	proven    bool             // some worker has answered something
+	failures  int              // failed starts in a row
+	lives     sync.WaitGroup
+
+	status statusBoard
 }
 
+// Outcome is the answer to a trigger.
+type Outcome struct {
+	// Generation that serves now, 0 if none does.
+	Generation uint64
+	// Err is why the replacement failed, nil if it did not.
+	Err error
+}
+
+// event is a change that a life reports, or a request to the owner.
+type event struct {
+	life  *life
+	kind  eventKind
+	end   end            // with lifeOver
+	reply chan<- Outcome // with swapAsked
+}
+
+type eventKind uint8
+
+const (
+	lifeReady eventKind = iota
+	lifeOver
+	lifeHandoff
+	swapAsked
+)
+
 // New returns a Supervisor.
-func New(config Config) *Supervisor { return &Supervisor{Config: config} }
+func New(config Config) *Supervisor {
+	s := &Supervisor{
+		config:   config,
+		policy:   restart.New(config.Policy, config.Jitter),
+		events:   make(chan event),
+		demands:  make(chan struct{}, 1),
+		ended:    make(chan struct{}),
+		draining: make(map[*life]struct{}),
+	}
+	return s
+}
+
+// Swap asks for a replacement of the worker and waits for its outcome. A
+// caller that gives up cancels nothing (SUP-4, SUP-6).
+func (s *Supervisor) Swap(ctx context.Context) (Outcome, error) {
+	reply := make(chan Outcome, 1)
+	select {
+	case s.events <- event{kind: swapAsked, reply: reply}:
+	case <-s.ended:
+		return Outcome{}, ErrEnded
+	case <-ctx.Done():
+		return Outcome{}, ctx.Err()
+	}
+	select {
+	case outcome := <-reply:
+		return outcome, nil
+	case <-s.ended:
+		return Outcome{}, ErrEnded
+	case <-ctx.Done():
+		return Outcome{}, ctx.Err()
+	}
+}
+
+// Demand tells the owner that a request waits for a start. It does not wait.
+func (s *Supervisor) Demand() {
+	select {
+	case s.demands <- struct{}{}:
+	default:
+	}
+}
 
 // Run keeps a worker in service until ctx ends, and leaves no process behind.
 func (s *Supervisor) Run(ctx context.Context) error {
-	for n := uint64(1); ; n++ {
-		s.Edge.Starting()
-		pause := lostBackoff
-		if failure := s.life(ctx, n); failure != nil && ctx.Err() == nil {
-			pause = s.failed(failure)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(pause):
-		}
-	}
-}
-
-// life is the life of generation n. It returns the reason if that never served
-// the client.
-func (s *Supervisor) life(ctx context.Context, n uint64) *protocol.Error {
-	began := time.Now()
-	w, err := s.Start(ctx, n)
-	if err != nil {
-		return startError(n, err)
-	}
-	defer w.Stop()
-	s.Log.Info("worker started", zap.Uint64("generation", n), zap.Int("pid", w.Pid()), zap.Duration("after", time.Since(began)))
-	var closed []time.Time
+	defer close(s.ended)
+	defer s.lives.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.retry = time.NewTimer(0) // the first start
+	defer s.retry.Stop()
 	for {
-		conn, err := s.Edge.Attach(w)
-		if err != nil {
-			return s.neverServed(w, err.Error())
-		}
-		failure, alive := s.serve(ctx, w, conn)
-		if failure != nil || !alive {
-			return failure
-		}
-		closed = recent(append(closed, time.Now()))
-		if len(closed) > sessionBudget {
-			s.Log.Warn("worker closes its sessions again and again: it is replaced", zap.Uint64("generation", n))
-			return nil
-		}
-	}
-}
-
-// recent returns the times that lie within the session window.
-func recent(times []time.Time) []time.Time {
-	for len(times) > 0 && time.Since(times[0]) > sessionWindow {
-		times = times[1:]
-	}
-	return times
-}
-
-// serve serves one session of the worker. It returns the reason if the session
-// never served the client, else whether the worker has outlived it.
-func (s *Supervisor) serve(ctx context.Context, w Worker, conn Conn) (failure *protocol.Error, alive bool) {
-	ready, late := s.awaitReady(ctx, conn)
-	if ready {
 		select {
-		case <-conn.Ended():
 		case <-ctx.Done():
+			s.drainEvents()
+			return nil
+		case <-s.retry.C:
+			s.start(ctx)
+		case <-s.demands:
+			if s.serving == nil && s.candidate == nil && s.policy.Demand(time.Now()) {
+				s.start(ctx)
+			}
+		case e := <-s.events:
+			s.handle(ctx, e)
+		}
+		s.publish()
+	}
+}
+
+// drainEvents lets lives report that nobody acts on any more.
+func (s *Supervisor) drainEvents() {
+	over := make(chan struct{})
+	go func() { // ends with the lives, which end with ctx
+		s.lives.Wait()
+		close(over)
+	}()
+	for {
+		select {
+		case <-s.events:
+		case <-over:
+			return
 		}
 	}
-	if ctx.Err() != nil {
-		w.Stop()
-		conn.Detach(session.Loss{Generation: w.Number(), Cause: "was stopped at the end of the session"})
-		return nil, false
+}
+
+func (s *Supervisor) handle(ctx context.Context, e event) {
+	switch e.kind {
+	case lifeReady:
+		s.ready(ctx, e.life)
+	case lifeOver:
+		s.over(ctx, e.life, e.end)
+	case lifeHandoff:
+		if e.life == s.serving {
+			s.config.Log.Info("worker asks for its upgrade", zap.Uint64("generation", e.life.number))
+			e.life.charged = true
+			if d := s.policy.Ended(restart.Handoff, e.life.began, time.Now()); !d.Open {
+				s.replace(ctx, nil)
+			}
+		}
+	case swapAsked:
+		s.policy.Rearm()
+		s.replace(ctx, e.reply)
 	}
-	if late {
-		w.Stop()
+}
+
+// start begins the life of a candidate.
+func (s *Supervisor) start(ctx context.Context) {
+	s.retry.Stop()
+	s.numbers++
+	l := newLife(s, s.numbers)
+	s.candidate = l
+	s.policy.Started(time.Now())
+	if s.serving == nil {
+		s.config.Edge.Starting()
 	}
-	loss, alive := s.lossOf(w, conn)
-	conn.Detach(loss)
-	state := conn.State()
-	s.proven = s.proven || state.Proven
+	s.lives.Go(func() { l.run(ctx) }) // ends with the worker, at the latest with ctx
+}
+
+// replace starts a replacement, or remembers that one is wanted.
+func (s *Supervisor) replace(ctx context.Context, reply chan<- Outcome) {
+	var replies []chan<- Outcome
+	if reply != nil {
+		replies = append(replies, reply)
+	}
 	switch {
-	case late:
-		return s.neverServed(w, "it did not answer the handshake within "+s.StartTimeout.String()+
-			": it is alive but silent; is its stdout buffered?"), false
-	case state.Refused != "":
-		return s.neverServed(w, state.Refused), false
-	case !ready || !s.proven:
-		return s.lostEarly(loss, alive, state), false
+	case s.candidate != nil && !s.candidate.isResolved():
+		s.waiters = append(s.waiters, replies...)
+	case s.candidate != nil:
+		s.followUp = append(append(make([]chan<- Outcome, 0, 1), s.followUp...), replies...)
+	case s.config.Mode == Sequential && s.serving != nil:
+		s.followUp = append(make([]chan<- Outcome, 0, 1), replies...)
+		s.retire(s.serving)
+	default:
+		s.waiters = replies
+		s.start(ctx)
 	}
+}
+
+// retire ends the service of a life; the next one starts when it is over.
+func (s *Supervisor) retire(l *life) {
+	l.connection().Retire()
+	s.serving = nil
+	s.draining[l] = struct{}{}
+	l.drain()
+}
+
+// ready promotes a candidate.
+func (s *Supervisor) ready(ctx context.Context, l *life) {
+	if l != s.candidate || !l.connection().Promote() {
+		return
+	}
+	s.candidate = nil
+	if old := s.serving; old != nil {
+		s.draining[old] = struct{}{}
+		old.drain()
+	}
+	s.serving = l
+	s.circuit = restart.Decision{}
+	s.config.Log.Info("worker serves", zap.Uint64("generation", l.number), zap.Int("pid", l.worker.Pid()),
+		zap.Duration("after", time.Since(l.began)))
+	s.settle(Outcome{Generation: l.number})
+	s.follow(ctx)
+}
+
+// settle answers those who wait for the candidate.
+func (s *Supervisor) settle(o Outcome) {
+	for _, w := range s.waiters {
+		w <- o // has room for one
+	}
+	s.waiters = nil
+}
+
+// follow starts the replacement that was asked for while another was under
+// way.
+func (s *Supervisor) follow(ctx context.Context) bool {
+	if s.followUp == nil || len(s.draining) > 0 && s.serving == nil {
+		return false
+	}
+	waiters := s.followUp
+	s.followUp = nil
+	if s.config.Mode == Sequential && s.serving != nil {
+		s.followUp = waiters
+		s.retire(s.serving)
+		return true
+	}
+	s.waiters = waiters
+	s.start(ctx)
+	return true
+}
+
+// over takes the end of a life.
+func (s *Supervisor) over(ctx context.Context, l *life, e end) {
+	s.status.record(l, e)
+	s.proven = s.proven || e.proven
+	_, drained := s.draining[l]
+	delete(s.draining, l)
+	wasServing := l == s.serving
+	if wasServing {
+		s.serving = nil
+	}
+	wasCandidate := l == s.candidate
+	if wasCandidate {
+		s.candidate = nil
+	}
+	switch {
+	case drained:
+		// Its exit is charged to nothing. In sequential mode it is the signal
+		// for its successor.
+		if s.serving == nil && s.candidate == nil {
+			s.follow(ctx)
+		}
+	case wasServing:
+		s.lost(ctx, l, e)
+	case wasCandidate:
+		s.failed(ctx, l, e)
+	}
+}
+
+// lost decides what follows the loss of the serving life.
+func (s *Supervisor) lost(ctx context.Context, l *life, e end) {
 	s.failures = 0
-	s.Log.Warn("worker lost", zap.Uint64("generation", w.Number()), zap.String("cause", loss.Cause),
-		zap.Bool("alive", alive), zap.Strings("stderr", loss.StderrTail))
-	return nil, alive
+	if !e.proven && !s.proven {
+		s.failed(ctx, l, e)
+		return
+	}
+	s.config.Log.Warn("worker lost", zap.Uint64("generation", l.number), zap.String("cause", e.cause.Message),
+		zap.Strings("stderr", e.cause.StderrTail))
+	kind := e.kind()
+	if kind == restart.Handoff && l.charged {
+		kind = restart.Uncharged // it was, when the worker asked
+	}
+	s.schedule(s.policy.Ended(kind, l.began, time.Now()), e.cause)
 }
 
-// awaitReady waits until the session serves the client.
-func (s *Supervisor) awaitReady(ctx context.Context, conn Conn) (ready, late bool) {
-	timeout := time.NewTimer(s.StartTimeout)
-	defer timeout.Stop()
-	select {
-	case <-conn.Ready():
-		return true, false
-	case <-conn.Ended():
-	case <-ctx.Done():
-	case <-timeout.C:
-		return false, true
+// failed decides what follows a start that failed. Beside a serving life
+// nothing does. The client is told at once, unless a worker served before: then
+// one more start is worth waiting for.
+func (s *Supervisor) failed(ctx context.Context, l *life, e end) {
+	s.config.Log.Error(e.cause.Message, zap.Strings("stderr", e.cause.StderrTail))
+	outcome := Outcome{Err: e.cause}
+	if s.serving != nil {
+		outcome.Generation = s.serving.number
+		if e.exitCode() == protocol.ExitHandoff {
+			if d := s.policy.Ended(restart.Handoff, l.began, time.Now()); !d.Open && s.followUp == nil {
+				s.followUp = make([]chan<- Outcome, 0)
+			}
+		}
+		s.settle(outcome)
+		s.follow(ctx)
+		return
 	}
-	return false, false
-}
-
-// lossOf says why a session has ended, and whether its worker still lives.
-func (s *Supervisor) lossOf(w Worker, conn Conn) (loss session.Loss, alive bool) {
-	state := conn.State()
-	loss.Generation = w.Number()
-	exit := state.Exit
-	select {
-	case <-w.Done():
-	case <-time.After(exitGrace):
-		alive = exit == nil
-	}
-	if alive {
-		loss.Cause = "closed its session"
-		loss.StderrTail = w.Tail()
-		return loss, true
-	}
-	if exit == nil {
-		e := w.Exit()
-		exit = &e
-	}
-	loss.Exit, loss.Cause = exit, exit.String()
-	if loss.StderrTail = state.Tail; len(loss.StderrTail) == 0 {
-		loss.StderrTail = w.Tail()
-	}
-	return loss, false
-}
-
-// failed notes a start that failed and returns the pause before the next one.
-// The client is told at once, unless there was a worker before: then one more
-// start is worth waiting for.
-func (s *Supervisor) failed(failure *protocol.Error) time.Duration {
+	s.settle(outcome)
 	s.failures++
-	if failure.Message != s.lastCause {
-		s.lastCause = failure.Message
-		s.Log.Error(failure.Message, zap.Strings("stderr", failure.StderrTail))
+	if s.follow(ctx) {
+		return
 	}
-	if s.proven && s.failures == 1 {
-		return lostBackoff
+	decision := s.policy.Ended(e.kind(), l.began, time.Now())
+	if !decision.Open && (!s.proven || s.failures > 1) {
+		s.tell(e.cause, decision.At.Add(time.Hour))
 	}
-	s.Edge.Down(failure)
-	return startBackoff
+	s.schedule(decision, e.cause)
 }
 
-func startError(n uint64, err error) *protocol.Error {
-	e := protocol.NewError(protocol.WorkerUnavailable, "the server cannot be started: "+err.Error())
-	e.Generation = n
-	if f, ok := errors.AsType[StartFailure](err); ok {
-		e.Exit, e.StderrTail = f.Exited()
+// schedule carries out a decision of the policy while nothing serves.
+func (s *Supervisor) schedule(d restart.Decision, cause *protocol.Error) {
+	s.circuit = d
+	if s.candidate != nil {
+		return // it is the replacement
 	}
-	return e
+	now := time.Now()
+	if d.Open {
+		e := *cause
+		e.Message = cause.Message + ". It is not started again for now: " + d.Reason +
+			". The next try is with a request in " + round(s.config.Policy.Backoff.Max) +
+			" or by itself in " + round(d.At.Sub(now)) + "; a swap starts it at once."
+		e.Kind, e.Retryable = protocol.WorkerUnavailable, true
+		s.config.Log.Error(e.Message)
+		s.tell(&e, now.Add(s.config.Policy.Backoff.Max))
+	}
+	s.retry.Reset(d.At.Sub(now))
 }
 
-func (s *Supervisor) neverServed(w Worker, reason string) *protocol.Error {
-	e := protocol.NewError(protocol.WorkerUnavailable, "the server cannot be started: "+reason)
-	e.Generation, e.StderrTail = w.Number(), w.Tail()
-	return e
+// tell tells the client why nothing serves.
+func (s *Supervisor) tell(cause *protocol.Error, demandAt time.Time) {
+	shown := *cause
+	if s.config.HideStderr {
+		shown.StderrTail = nil
+	}
+	s.config.Edge.Down(&shown, demandAt)
 }
 
-func (s *Supervisor) lostEarly(loss session.Loss, alive bool, state ConnState) *protocol.Error {
-	text := "the server " + loss.Cause + " before it answered anything"
-	if alive && state.Reason != "" {
-		text = "the server cannot be started: " + state.Reason
-	}
-	e := protocol.NewError(protocol.WorkerUnavailable, text)
-	e.Generation, e.Exit, e.StderrTail = loss.Generation, loss.Exit, loss.StderrTail
-	return e
-}
+func round(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }
