@@ -3,7 +3,6 @@ module github.com/holdfast-mcp/holdfast/worker/builtin
 go 1.26.0
 
 require (
-	github.com/hashicorp/go-plugin v1.8.0
 	github.com/holdfast-mcp/holdfast/internal v0.1.0
 	github.com/holdfast-mcp/holdfast/protocol v0.1.0
 	github.com/holdfast-mcp/holdfast/worker v0.1.0
@@ -17,6 +16,7 @@ require (
 	github.com/fatih/color v1.13.0 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/hashicorp/go-hclog v1.6.3 // indirect
+	github.com/hashicorp/go-plugin v1.8.0 // indirect
 	github.com/hashicorp/yamux v0.1.2 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/mattn/go-colorable v0.1.12 // indirect
