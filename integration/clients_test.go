@@ -94,7 +94,7 @@ func npmCommands(t *testing.T) []namedCommand {
 	}
 }
 
-// TestTypeScriptClient: SUP-1's healthy side, EDGE-12, EDGE-13. Both SDKs, in
+// TestTypeScriptClient: EDGE-12, EDGE-13. Both SDKs of TypeScript, in
 // each way to find the version, see the same server with and without holdfast.
 func TestTypeScriptClient(t *testing.T) {
 	common := []string{"connect [", "tools/list [", "resources/list [", "prompts/list [", "resources/read [", "subscribe true", "progress [", "event updated", "closed"}

@@ -10,7 +10,7 @@ import (
 
 const hits = 20
 
-// TestFailpoints: SUP-16, SUP-3, C05, C33, C52. The worker dies at a chosen
+// TestFailpoints: SUP-16, C05, C33, C52. The worker dies at a chosen
 // point of a mutation; the answer says what is true at that point, and the
 // journal proves it.
 func TestFailpoints(t *testing.T) {

@@ -79,7 +79,7 @@ func goClient(version string) func(*testing.T, []string) trace {
 type goSession struct {
 	*mcp.ClientSession
 
-	ctx     context.Context //nolint:containedctx // the life of one script
+	ctx     context.Context // the life of one script
 	updated chan struct{}   // closed by the first resources/updated
 	once    sync.Once
 

@@ -34,7 +34,7 @@ func TestGoSDKProcessTests(t *testing.T) {
 			if err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
-			for _, test := range strings.Split(processTests, "|") {
+			for test := range strings.SplitSeq(processTests, "|") {
 				if !slices.ContainsFunc(strings.Split(string(out), "\n"), func(line string) bool {
 					return strings.HasPrefix(line, "--- PASS: "+test+" ")
 				}) {

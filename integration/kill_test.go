@@ -2,10 +2,12 @@ package integration
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -267,8 +269,8 @@ func (l *load) verify(t *testing.T, kills []time.Time) summary {
 // killDuring returns the last kill before the call's answer that the call can
 // have met, or -1.
 func killDuring(c *call, kills []time.Time) int {
-	for i := len(kills) - 1; i >= 0; i-- {
-		if kills[i].Before(c.answered) && kills[i].After(c.sent.Add(-time.Second)) {
+	for i, kill := range slices.Backward(kills) {
+		if kill.Before(c.answered) && kill.After(c.sent.Add(-time.Second)) {
 			return i
 		}
 	}
@@ -279,7 +281,7 @@ func killDuring(c *call, kills []time.Time) int {
 func readJournal(t *testing.T, path string) map[string]int {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil && !os.IsNotExist(err) {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
 	}
 	out := map[string]int{}

@@ -22,6 +22,8 @@ const (
 )
 
 // runDir is a folder shared by all tests of the run; [Main] removes it.
+//
+//nolint:gochecknoglobals // one test run is one process
 var runDir = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "integration-") })
 
 // Main runs the tests of a package and removes what they built. TestMain
@@ -81,6 +83,8 @@ func goTool(dir string, env []string, args ...string) (string, error) {
 }
 
 // builds holds one result for each program of the run.
+//
+//nolint:gochecknoglobals // one test run is one process
 var builds = struct {
 	sync.Mutex
 
@@ -99,7 +103,11 @@ func build(tb testing.TB, subdir, pkg string, flags ...string) string {
 	once := builds.of[path]
 	if once == nil {
 		once = sync.OnceValues(func() (string, error) {
-			_, err := goTool("", nil, append(append([]string{"build", "-o", path}, flags...), pkg)...)
+			args := append([]string{"build", "-o", path}, flags...)
+			if os.Getenv("HOLDFAST_RACE") != "" {
+				args = append(args, "-race")
+			}
+			_, err := goTool("", nil, append(args, pkg)...)
 			return path, err
 		})
 		builds.of[path] = once

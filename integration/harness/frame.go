@@ -84,13 +84,14 @@ func (f Frame) Typed() *protocol.Error {
 		raw = f.Error.Data
 	} else {
 		var r ToolResult
-		if json.Unmarshal(f.Result, &r) != nil || !r.IsError {
-			return nil
+		_ = json.Unmarshal(f.Result, &r) // another kind of result has no typed error
+		if r.IsError {
+			raw = r.Meta[protocol.MetaError]
 		}
-		raw = r.Meta[protocol.MetaError]
 	}
 	var e protocol.Error
-	if json.Unmarshal(raw, &e) != nil || e.Kind == "" {
+	_ = json.Unmarshal(raw, &e) // what is no typed error has no kind
+	if e.Kind == "" {
 		return nil
 	}
 	return &e

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"sync"
 	"time"
 )
@@ -177,9 +178,9 @@ func (c *child) owner(m object) *stream {
 			return e.stream
 		}
 	}
-	for i := len(c.open) - 1; i >= 0; i-- {
-		if !c.open[i].isListen() {
-			return c.open[i].stream
+	for _, e := range slices.Backward(c.open) {
+		if !e.isListen() {
+			return e.stream
 		}
 	}
 	return nil

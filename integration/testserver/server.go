@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -91,8 +92,7 @@ func (s *server) addFacts(m *mcp.Server) {
 		case <-time.After(time.Duration(in.Millis) * time.Millisecond):
 			return text("slept"), nil
 		case <-ctx.Done():
-			s.note("cancelled")
-			return nil, context.Cause(ctx)
+			return nil, errors.Join(context.Cause(ctx), s.note("cancelled"))
 		}
 	})
 	add(m, "stderr", "writes so many bytes to stderr", func(_ context.Context, _ *mcp.CallToolRequest, in big) (*mcp.CallToolResult, error) {

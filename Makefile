@@ -1,0 +1,110 @@
+# `make` looks, `make fix` edits. Every target sets up what it needs below
+# .cache, which git ignores.
+
+MODULES  := internal protocol supervisor worker worker/builtin integration
+PACKAGES := $(MODULES:%=./%/...)
+UNIT     := $(filter-out ./integration/...,$(PACKAGES))
+
+CACHE := $(CURDIR)/.cache
+
+GOLANGCI_VERSION := v2.15.0
+LINT := $(CACHE)/bin/golangci-lint-$(GOLANGCI_VERSION)
+
+# How long each fuzz target runs: 10 s here, 60 s in test-extended.
+FUZZTIME ?= 10s
+
+.DEFAULT_GOAL := check
+
+.PHONY: help
+help: ## Show the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
+
+## ---- look
+
+.PHONY: check
+check: verify-lint verify-generated verify-tidy verify-cross verify-contract ## Check everything but what the tests check (the default)
+
+.PHONY: verify-lint
+verify-lint: $(LINT) ## Formatting, vet and linters
+	$(LINT) fmt --diff $(MODULES)
+	$(LINT) run $(PACKAGES)
+
+.PHONY: verify-generated
+verify-generated: ## Generated code is what its sources say
+	scripts/generate.sh --check
+
+.PHONY: verify-tidy
+verify-tidy: ## go.mod and go.sum of all modules are tidy
+	go run ./integration/tidy -check .
+
+.PHONY: verify-cross
+verify-cross: ## Windows and macOS build and vet
+	GOOS=windows go vet $(PACKAGES)
+	GOOS=darwin go vet $(PACKAGES)
+	GOOS=windows go build -o $(CACHE)/cross/ ./supervisor/cmd/... ./worker/builtin/cmd/...
+	GOOS=darwin go build -o $(CACHE)/cross/ ./supervisor/cmd/... ./worker/builtin/cmd/...
+
+.PHONY: verify-contract
+verify-contract: ## docs/contract.md names the tests that prove it
+	go test -count=1 -run 'TestContractTable|TestDependencyRules' ./integration
+
+## ---- build and run
+
+.PHONY: build
+build: ## Build holdfast and holdfast-worker into bin/
+	go build -o bin/ ./supervisor/cmd/holdfast ./worker/builtin/cmd/holdfast-worker
+
+.PHONY: demo
+demo: build ## Kill a worker in the middle of a call and show what the client sees
+	go run ./integration/demo -holdfast bin/holdfast
+
+.PHONY: bench
+bench: build ## Measure against a server without holdfast
+	go run ./integration/bench
+
+## ---- test
+
+.PHONY: test
+test: deps ## Run all tests
+	go test -race $(UNIT)
+	go test -timeout 20m ./integration/...
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZTIME
+	scripts/fuzz.sh $(FUZZTIME) $(MODULES)
+
+.PHONY: test-extended
+test-extended: deps ## Run what takes too long for each change
+	$(MAKE) fuzz FUZZTIME=60s
+	HOLDFAST_KILLS=500 HOLDFAST_RACE=1 go test -count=1 -timeout 60m -v -run 'TestKillUnderLoad|TestFailpoints' ./integration
+	HOLDFAST_EXTENDED=1 go test -count=1 -timeout 60m ./integration/...
+
+## ---- edit
+
+.PHONY: fix
+fix: $(LINT) generate ## Mend what a tool can mend
+	$(LINT) fmt $(MODULES)
+	$(LINT) run --fix $(PACKAGES)
+	go run ./integration/tidy .
+	go test -count=1 -run TestContractTable ./integration -update-contract
+
+.PHONY: generate
+generate: ## Generate code again
+	scripts/generate.sh
+
+## ---- set up
+
+.PHONY: tools
+tools: $(LINT) ## Install the pinned linter into .cache
+
+$(LINT):
+	GOBIN=$(CACHE)/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	mv $(CACHE)/bin/golangci-lint $@
+
+.PHONY: deps
+deps: ## Install the pinned npm packages of the tests into .cache
+	scripts/deps.sh
+
+.PHONY: clean
+clean: ## Remove what was built and installed
+	rm -rf bin .cache
