@@ -58,9 +58,22 @@ build: ## Build holdfast and holdfast-worker into bin/
 demo: build ## Kill a worker in the middle of a call and show what the client sees
 	go run ./integration/demo -holdfast bin/holdfast
 
+# Flags of the benchmark, such as -quick, -reps 15 or -json.
+BENCHFLAGS ?=
+# How often each kind of worker is killed.
+KILLS ?= 50
+
 .PHONY: bench
-bench: build ## Measure against a server without holdfast
-	go run ./integration/bench
+bench: bench-build ## Measure against a server without holdfast
+	bin/bench $(BENCHFLAGS)
+
+.PHONY: bench-kill
+bench-kill: bench-build ## Measure from the death of a worker to the next answer
+	bin/bench -kill $(KILLS) $(BENCHFLAGS)
+
+.PHONY: bench-build
+bench-build: build
+	go build -o bin/ ./integration/bench ./integration/testserver
 
 ## ---- test
 

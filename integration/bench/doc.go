@@ -15,7 +15,8 @@
 // timed. A wrong, lost or repeated answer fails the run; a missed bound does
 // not.
 //
-// A target that is not installed is left out with a line that says so. One
+// A target that is not installed is left out with a line that says so; socat,
+// supergateway and mcp-remote are looked for in PATH and below -npm. One
 // target runs at a time; the only goroutines are the writer of a message larger
 // than a pipe and, under -kill, the reader of the answers.
 //

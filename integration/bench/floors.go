@@ -122,7 +122,8 @@ func serveHTTP(stdin io.Reader, stdout io.Writer) error {
 	if _, err := fmt.Fprintf(stdout, "http://%s/mcp\n", listener.Addr()); err != nil {
 		return err
 	}
-	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
+		&mcp.StreamableHTTPOptions{MaxRequestBodyBytes: -1}) // the default would refuse the largest calls
 	go func() { // ends with the input
 		_, _ = io.Copy(io.Discard, stdin)
 		_ = listener.Close()

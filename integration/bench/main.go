@@ -33,7 +33,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	flags.StringVar(&o.holdfast, "holdfast", "bin/holdfast", "the supervisor, with holdfast-worker beside it")
 	flags.StringVar(&o.server, "server", "bin/testserver", "the server: integration/testserver")
-	flags.StringVar(&o.npm, "npm", "integration/npm", "where npm packages may be installed, one folder below")
+	flags.StringVar(&o.npm, "npm", ".cache/npm", "where sets of npm packages may be installed, each in a folder of its own")
 	flags.StringVar(&o.only, "only", "", "measure targets whose name contains this, and direct")
 	flags.IntVar(&o.reps, "reps", 7, "number of repetitions")
 	flags.IntVar(&o.kills, "kill", 0, "instead, kill the worker so many times")
