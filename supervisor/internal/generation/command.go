@@ -38,21 +38,48 @@ func (c Command) String() string {
 	return strings.Join(words, " ")
 }
 
-// resolve returns the executable to start and its arguments.
-func (c Command) resolve() (string, []string, error) {
+// resolved is a Command as it is started once.
+type resolved struct {
+	path   string
+	args   []string
+	server string // file of the server: path, or what the bridge runs
+}
+
+func (c Command) resolve() (resolved, error) {
 	if c.Worker != "" {
 		path, err := proc.LookPath(c.Worker, c.Dir, c.Env)
-		return path, c.Args, err
+		return resolved{path, c.Args, path}, err
 	}
 	server, err := proc.LookPath(c.Args[0], c.Dir, c.Env)
 	if err != nil {
-		return "", nil, err
+		return resolved{}, err
 	}
 	bridge, err := c.findBridge()
 	if err != nil {
-		return "", nil, err
+		return resolved{}, err
 	}
-	return bridge, append([]string{"bridge", "--", server}, c.Args[1:]...), nil
+	return resolved{bridge, append([]string{"bridge", "--", server}, c.Args[1:]...), server}, nil
+}
+
+// File is an executable as it was at some time.
+type File struct {
+	path string
+	info os.FileInfo
+}
+
+// FileNow returns the file at path as it is now.
+func FileNow(path string) File {
+	info, err := os.Stat(path)
+	if err != nil {
+		info = nil
+	}
+	return File{path, info}
+}
+
+// Replaced reports whether the file is no longer the same.
+func (f File) Replaced() bool {
+	now, err := os.Stat(f.path)
+	return err != nil || f.info == nil || !os.SameFile(now, f.info) || !now.ModTime().Equal(f.info.ModTime())
 }
 
 // findBridge looks for holdfast-worker beside our own executable, then on our

@@ -105,12 +105,19 @@ func (g *Generation) socketDir() string {
 // connect runs go-plugin's part of the start, which knows no context: when ctx
 // ends the process is killed, and that ends the start.
 func (g *Generation) connect(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, g.config.StartTimeout, ErrSilent)
-	defer cancel()
+	// Not a deadline: the worker would be told of it, and might be the first to
+	// say that it is over.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timeout := time.AfterFunc(g.config.StartTimeout, func() { cancel(ErrSilent) })
+	defer timeout.Stop()
 	result := make(chan error, 1)
 	go func() { result <- g.dial(ctx) }() // ends with the process at the latest
 	select {
 	case err := <-result:
+		if err != nil && ctx.Err() != nil { // then it is but what ended it
+			return context.Cause(ctx)
+		}
 		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -167,6 +174,11 @@ func (g *Generation) Info() *workerv1.DescribeResponse { return g.info }
 
 // Uptime returns the time since the start.
 func (g *Generation) Uptime() time.Duration { return time.Since(g.started) }
+
+// Outdated reports whether the executable has been replaced since the start
+// (SUP-19). A bridged server's is that of the server where it is a file of its
+// own, not a script's interpreter.
+func (g *Generation) Outdated() bool { return g.process.file.Replaced() }
 
 // Done is closed when the process has ended and its stderr is read.
 func (g *Generation) Done() <-chan struct{} { return g.process.drained }

@@ -38,6 +38,7 @@ type process struct {
 	mu      sync.Mutex
 	proc    *proc.Process // nil if it was never started
 	stdin   *os.File      // closing it tells the worker to end
+	file    File          // what was started
 	stopped bool          // it must not be started any more
 	wire    int           // announced wire version, 0 before
 	printed bool          // something else came on stdout
@@ -63,7 +64,7 @@ func newProcess(command Command, stderr io.WriteCloser, resolved func()) *proces
 // start starts the process. pluginEnv is the handshake that go-plugin wants it
 // to have.
 func (p *process) start(pluginEnv []string) error {
-	path, args, err := p.command.resolve()
+	what, err := p.command.resolve()
 	if err != nil {
 		return err
 	}
@@ -77,12 +78,13 @@ func (p *process) start(pluginEnv []string) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.file = FileNow(what.server)
 	if p.stopped {
 		files.closeOurs()
 		return context.Canceled
 	}
 	child, err := proc.Start(proc.Spec{
-		Path: path, Args: args, Dir: p.command.Dir,
+		Path: what.path, Args: what.args, Dir: p.command.Dir,
 		Env:   append(slices.Clone(p.command.Env), pluginEnv...),
 		Stdin: files.theirs[0], Stdout: files.theirs[1], Stderr: files.theirs[2],
 		Group: true, ParentDeath: true,
