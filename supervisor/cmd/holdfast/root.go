@@ -64,8 +64,16 @@ Exit codes: 0 the session ended, 1 failure, 2 wrong usage.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newRun(std, signals), newVersion())
+	root.AddCommand(newRun(std, signals), newStatus(), newSwap(), newVersion())
 	return root
+}
+
+// noArgs refuses arguments as wrong usage.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%s takes no arguments; see `%s --help`", cmd.CommandPath(), cmd.CommandPath())}
+	}
+	return nil
 }
 
 func flagError(cmd *cobra.Command, err error) error {
@@ -76,7 +84,7 @@ func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of holdfast",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		Run: func(cmd *cobra.Command, _ []string) {
 			fmt.Fprintln(cmd.OutOrStdout(), "holdfast", version())
 		},

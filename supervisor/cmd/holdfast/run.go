@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	oklog "github.com/oklog/run"
 	"github.com/spf13/cobra"
@@ -17,8 +18,10 @@ import (
 	"github.com/holdfast-mcp/holdfast/internal/proc"
 	"github.com/holdfast-mcp/holdfast/internal/ring"
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/config"
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/control"
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/generation"
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/proxy"
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/rundir"
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/session"
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/supervise"
 )
@@ -97,18 +100,19 @@ func serve(c config.Config, std streams, signals <-chan os.Signal) error {
 	if err := proc.BecomeSubreaper(); err != nil {
 		log.Warn("cannot adopt what servers leave behind", zap.Error(err))
 	}
-	sockets, err := generation.NewSocketDir()
+	defer proc.Sweep()
+	dirs, err := rundir.New()
 	if err != nil {
 		return err
 	}
-	defer sockets.Remove()
+	defer dirs.Remove()
 
 	command := generation.Command{Worker: c.Worker, Args: c.Args, Dir: dir, Env: env}
 	if err := command.CheckBridge(); err != nil {
 		return err
 	}
 	return serveClient(c, std, signals, log, generation.Config{
-		Command: command, StartTimeout: c.StartTimeout, MaxFrame: int(c.MaxFrame), SocketDir: sockets.Path, Version: version(),
+		Command: command, StartTimeout: c.StartTimeout, MaxFrame: int(c.MaxFrame), SocketDir: dirs.Path, Version: version(),
 		Stderr: ring.Options{Mask: values(secrets), Sink: func(line string) {
 			log.Info("server", zap.String(logging.FieldLine, line))
 		}},
@@ -139,8 +143,32 @@ func serveClient(c config.Config, std streams, signals <-chan os.Signal, log *za
 	var group oklog.Group
 	group.Add(func() error { return supervisor.Run(ctx) }, func(error) { cancel() })
 	group.Add(func() error { return edge.Run(ctx) }, func(error) { cancel() })
+	group.Add(func() error {
+		serveControl(ctx, target{
+			Supervisor: supervisor, started: time.Now(), edge: edge, command: g.Command, version: g.Version, self: self(),
+		}, g.SocketDir, log)
+		return nil
+	}, func(error) { cancel() })
 	group.Add(func() error { return obey(ctx, signals, supervisor, log) }, func(error) { cancel() })
 	return group.Run()
+}
+
+// serveControl serves the control socket until ctx ends. A supervisor that
+// cannot have one serves its client all the same.
+func serveControl(ctx context.Context, t target, dir string, log *zap.Logger) {
+	if err := control.Serve(ctx, rundir.Control(dir), t); err != nil {
+		log.Warn("no control socket", zap.Error(err))
+		<-ctx.Done()
+	}
+}
+
+// self returns the file of this program.
+func self() generation.File {
+	path, err := os.Executable()
+	if err != nil {
+		return generation.File{}
+	}
+	return generation.FileNow(path)
 }
 
 // obey acts on signals until one ends the session.

@@ -266,15 +266,15 @@ func TestResolveBridged(t *testing.T) {
 	h := newHarness(t)
 	self := h.config("good").Command.Worker
 	c := Command{Args: []string{self, "--", "-x"}, Dir: h.dir, Bridge: self}
-	path, args, err := c.resolve()
-	if want := []string{"bridge", "--", self, "--", "-x"}; err != nil || path != self || !slices.Equal(args, want) {
-		t.Errorf("resolve() = %s %q, %v", path, args, err)
+	what, err := c.resolve()
+	if want := []string{"bridge", "--", self, "--", "-x"}; err != nil || what.path != self || !slices.Equal(what.args, want) {
+		t.Errorf("resolve() = %+v, %v", what, err)
 	}
 	if got, want := c.String(), self+" -- -x"; got != want {
 		t.Errorf("String() = %q, want %q", got, want)
 	}
 	c.Args = []string{"./none"}
-	if _, _, err := c.resolve(); err == nil || !strings.Contains(err.Error(), filepath.Join(h.dir, "none")) {
+	if _, err := c.resolve(); err == nil || !strings.Contains(err.Error(), filepath.Join(h.dir, "none")) {
 		t.Errorf("a server that does not exist: %v", err)
 	}
 }

@@ -268,3 +268,35 @@ func isModern(params []byte) bool {
 	span, ok := envelope.Find(params, "_meta", "io.modelcontextprotocol/protocolVersion")
 	return ok && string(span.Of(params)) >= `"2026-`
 }
+
+// Call is a request of the client that awaits its answer.
+type Call struct {
+	ID     string
+	Method string
+	// Generation that has it, 0 while it is held.
+	Generation uint64
+	Since      time.Time
+}
+
+// Calls returns the requests that await an answer, in no order.
+func (s *Session) Calls() []Call {
+	var calls []Call
+	add := func(r *request, generation uint64) {
+		if !r.gone {
+			calls = append(calls, Call{string(r.id), r.method, generation, r.since})
+		}
+	}
+	for _, r := range s.sent {
+		add(r, s.links[r.link].generation)
+	}
+	for _, it := range s.queue {
+		if it.request != nil {
+			add(it.request, 0)
+		}
+	}
+	return calls
+}
+
+// Version returns the protocol version that the client was told by initialize,
+// or "".
+func (s *Session) Version() string { return s.told.version }

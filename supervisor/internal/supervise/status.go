@@ -18,6 +18,8 @@ type Status struct {
 	Generation uint64    `json:"generation,omitempty"`
 	Pid        int       `json:"pid,omitempty"`
 	Since      time.Time `json:"since,omitzero"`
+	// Outdated: the executable has been replaced since (SUP-19).
+	Outdated bool `json:"outdated,omitempty"`
 	// Draining lists generations that still answer what they had.
 	Draining []uint64 `json:"draining,omitempty"`
 	// Crashes and Handoffs that count against their budgets now.
@@ -42,6 +44,7 @@ type Ended struct {
 type statusBoard struct {
 	mu     sync.Mutex
 	status Status
+	worker Worker // that serves, nil if none does
 	exits  []Ended
 }
 
@@ -52,6 +55,9 @@ func (s *Supervisor) Status() Status {
 	defer b.mu.Unlock()
 	status := b.status
 	status.Exits = append([]Ended(nil), b.exits...)
+	if b.worker != nil {
+		status.Outdated = b.worker.Outdated()
+	}
 	return status
 }
 
@@ -88,5 +94,8 @@ func (s *Supervisor) publish() {
 	}
 	s.status.mu.Lock()
 	defer s.status.mu.Unlock()
-	s.status.status = status
+	s.status.status, s.status.worker = status, nil
+	if s.serving != nil {
+		s.status.worker = s.serving.worker
+	}
 }

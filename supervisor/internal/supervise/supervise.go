@@ -24,6 +24,8 @@ type Worker interface {
 	Tail() []string
 	// HandoffWanted is closed when the worker asks for its upgrade.
 	HandoffWanted() <-chan struct{}
+	// Outdated reports whether its executable has been replaced since.
+	Outdated() bool
 	// Stop ends it and all below it; it returns when they are reaped.
 	Stop()
 }

@@ -1,0 +1,37 @@
+package proxy
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Status is a snapshot of the client edge.
+type Status struct {
+	// Protocol version that the client was told by initialize; empty for a
+	// client of the modern era.
+	Protocol string `json:"protocol,omitempty"`
+	// Calls are the requests that await an answer, the oldest first.
+	Calls []Call `json:"calls,omitempty"`
+}
+
+// Call is a request that awaits its answer.
+type Call struct {
+	ID     string `json:"id"`
+	Method string `json:"method"`
+	// Generation that has it, 0 while it waits for one.
+	Generation uint64        `json:"generation,omitempty"`
+	Age        time.Duration `json:"age_ns"`
+}
+
+// Status returns a snapshot.
+func (p *Proxy) Status() Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	status := Status{Protocol: p.session.Version()}
+	for _, c := range p.session.Calls() {
+		status.Calls = append(status.Calls, Call{c.ID, c.Method, c.Generation, time.Since(c.Since)})
+	}
+	slices.SortFunc(status.Calls, func(a, b Call) int { return cmp.Compare(b.Age, a.Age) })
+	return status
+}
