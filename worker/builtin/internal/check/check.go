@@ -3,7 +3,7 @@
 // does the handshake, opens sessions, and says of each rule what it saw.
 //
 //	report := check.Run(ctx, check.Config{Path: path, Args: args, Env: env}, print)
-//	if report.Failed() > 0 { ... }
+//	if report.Count(check.Failed) > 0 { ... }
 //
 // # How it goes
 //
@@ -36,8 +36,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/holdfast-mcp/holdfast/internal/proc"
 )
 
 // DefaultTimeout bounds one check.
@@ -45,7 +43,7 @@ const DefaultTimeout = 10 * time.Second
 
 // Config says what to check.
 type Config struct {
-	// Path of the executable, as [proc.LookPath] returns it, and its arguments.
+	// Path of the executable, absolute, and its arguments.
 	Path string
 	Args []string
 	// Env is the environment of the worker, without the handshake.
@@ -106,17 +104,18 @@ func (r Report) Count(status Status) int {
 type need int
 
 const (
-	needNothing need = iota
-	needWorker       // a worker that answered Describe
-	needSession      // an initialized session on it
+	needNothing    need = iota
+	needWorkerLine      // a worker that has printed its handshake line
+	needWorker          // a worker that answered Describe
+	needSession         // a session on it, initialized in the legacy era
 )
 
 // check is one rule.
 type check struct {
 	name, rule, expected string
+	need                 need
 
-	need need
-	run  func(ctx context.Context, c *checker) finding
+	run func(ctx context.Context, c *checker) finding
 }
 
 // finding is what a check saw.
@@ -149,7 +148,7 @@ func all() []check {
 
 // Run checks a worker and passes each result to each, if that is not nil, as
 // soon as it is there. When ctx ends the remaining checks are skipped. The
-// process should be a subreaper (see [proc.BecomeSubreaper]), so that what
+// process should be a subreaper (see package proc), so that what
 // workers leave behind is found.
 func Run(ctx context.Context, config Config, each func(Result)) Report {
 	if config.Timeout <= 0 {
@@ -187,6 +186,9 @@ type checker struct {
 	life    *life    // nil: none runs
 	session *session // on life; nil: none is open
 
+	greeting    handshake // of the first worker
+	greetingErr error
+
 	unusable string // why no worker can be had; empty: not known to be so
 	mute     string // why no MCP session can be had
 	era      era
@@ -200,7 +202,7 @@ func (c *checker) one(ctx context.Context, ch check) finding {
 	if ctx.Err() != nil {
 		return skip("interrupted")
 	}
-	if ch.need >= needWorker && c.unusable != "" {
+	if ch.need >= needWorkerLine && c.unusable != "" {
 		return skip("%s", c.unusable)
 	}
 	if ch.need >= needSession && c.mute != "" {
@@ -300,7 +302,3 @@ func (c *checker) stderr() []string {
 	}
 	return c.tail
 }
-
-// sweep kills what has left the process group of a worker that has ended, and
-// returns how many processes that were.
-func sweep() int { return proc.Sweep() }
