@@ -101,7 +101,7 @@ func TestContractTable(t *testing.T) {
 	}
 	for id, tests := range claims {
 		if seen[id] == 0 {
-			t.Errorf("tests name %s, which has no row: %s", id, listed(tests))
+			t.Errorf("tests name %s, which has no row: %s", id, quotedNames(tests))
 		}
 	}
 }
@@ -132,8 +132,8 @@ func checkProof(t *testing.T, id, proof string, claimed []string) {
 		}
 		return
 	}
-	if tests != listed(claimed) {
-		t.Errorf("row %s says %q, tests that name it: %s", id, tests, listed(claimed))
+	if tests != quotedNames(claimed) {
+		t.Errorf("row %s says %q, tests that name it: %s", id, tests, quotedNames(claimed))
 	}
 }
 
@@ -141,16 +141,16 @@ func updated(proof string, claimed []string) string {
 	tests, missing, partly := strings.Cut(proof, partlyOpen)
 	switch {
 	case len(claimed) > 0 && partly:
-		return listed(claimed) + partlyOpen + missing
+		return quotedNames(claimed) + partlyOpen + missing
 	case len(claimed) > 0:
-		return listed(claimed)
+		return quotedNames(claimed)
 	case tests == proofUnproven:
 		return proof
 	}
 	return proofOpen
 }
 
-func listed(tests []string) string {
+func quotedNames(tests []string) string {
 	quoted := make([]string, len(tests))
 	for i, name := range tests {
 		quoted[i] = "`" + name + "`"
