@@ -18,15 +18,19 @@ const ExitHandoff = 75
 // because the program noticed that its executable changed. reason is for
 // people. It returns at once; what follows is:
 //
-//  1. the supervisor is told, and [Draining] is closed for all calls;
-//  2. calls under way end, and new ones are still served meanwhile. As soon as
-//     none is under way, or Options.HandoffGrace is over, sessions are closed.
-//     A request that comes later is refused as one that was not executed;
-//  3. [Serve] returns [ErrHandoff]; the program exits with [ExitHandoff].
+//  1. the supervisor is told, and [Draining] is closed for all calls. It
+//     usually starts the newer build beside this process, gives it what comes,
+//     and ends this one when its calls have ended;
+//  2. if this process is still there after half of Options.HandoffGrace, it
+//     ends by itself at the first moment when no call is under way, at the
+//     latest after the whole of it. A request that comes later is refused as
+//     one that was not executed;
+//  3. in both cases [Serve] returns [ErrHandoff], and the program should exit
+//     with [ExitHandoff].
 //
-// On plain stdio there is nobody who starts the newer build, but the same
-// holds: Serve ends the session and returns ErrHandoff. Calls after the first
-// have no effect. A call before Serve is remembered.
+// On plain stdio there is nobody who starts the newer build: Serve ends the
+// session once no call is under way and returns ErrHandoff. Calls of Handoff
+// after the first have no effect. One before Serve is remembered.
 func Handoff(reason string) { processHandoff.request(reason) }
 
 // ExitCode returns the exit code for what [Serve] returned: 0 for nil,

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	case "":
 		goleak.VerifyTestMain(m)
 	case "serve":
-		os.Exit(ExitCode(Serve(context.Background(), newTestServer(), &Options{Name: "test", HandoffGrace: 5 * time.Second})))
+		os.Exit(ExitCode(Serve(context.Background(), newTestServer(), &Options{Name: "test", HandoffGrace: time.Second})))
 	case "children": // a child of the worker
 		fmt.Println(strings.Join(os.Environ(), "\n"))
 	case "stubborn": // its main does not end with Serve

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"log/slog"
+	"math"
 	"runtime/debug"
 	"time"
 
@@ -14,14 +15,15 @@ type Options struct {
 	// Default: path and version of the main module.
 	Name, Version string
 
-	// MaxFrame is the largest JSON-RPC message, in bytes, that is taken or
-	// sent under a supervisor; a supervisor with a smaller limit wins. An
-	// answer beyond it reaches the client as an error that says so. Default:
-	// 64 MiB. On plain stdio it is the SDK's MaxLineLength, with its default.
+	// MaxFrame is the largest JSON-RPC message, in bytes, that the server sends
+	// under a supervisor. An answer beyond it reaches the client as an error
+	// that says so. Default: the supervisor's limit, which holds in any case.
+	// On plain stdio it is the SDK's MaxLineLength, with its default.
 	MaxFrame int
 
-	// HandoffGrace bounds how long calls that are under way may take to end
-	// after [Handoff] or after the end of Serve's context. Default: 10 s.
+	// HandoffGrace bounds how long Serve may take to return after [Handoff],
+	// and how long calls under way may take to end after the end of Serve's
+	// context. Default: 10 s.
 	HandoffGrace time.Duration
 
 	// TuneGC lets Serve set the garbage collector of the program for this kind
@@ -61,9 +63,15 @@ func (o *Options) withDefaults() Options {
 	return opts
 }
 
-func (o Options) maxFrame() int {
-	if o.MaxFrame > 0 {
-		return o.MaxFrame
+// frameLimit returns the limit of what is sent, given that of the supervisor,
+// 0 if it has none.
+func (o Options) frameLimit(supervisor uint64) int64 {
+	limit := int64(protocol.DefaultMaxFrame)
+	if supervisor > 0 {
+		limit = int64(min(supervisor, math.MaxInt32))
 	}
-	return protocol.DefaultMaxFrame
+	if o.MaxFrame > 0 {
+		limit = min(limit, int64(o.MaxFrame))
+	}
+	return limit
 }

@@ -15,9 +15,6 @@ import (
 )
 
 const (
-	// handoffNotice is how long the supervisor has to stop sending requests
-	// here after it was told of a handoff.
-	handoffNotice = 250 * time.Millisecond
 	// flushTime bounds how long the last frames may take to reach the
 	// supervisor.
 	flushTime = time.Second
@@ -115,13 +112,14 @@ func within(d time.Duration, done <-chan struct{}) {
 //
 //	serving --- input ends, SIGTERM --------------------------> stop, nil
 //	   |------- ctx ends ------> calls end, or the grace -----> stop, nil
-//	   +------- handoff -> notice -> calls end, or the grace -> stop, ErrHandoff
+//	   +------- handoff -> half of the grace, as before
+//	               -> calls end, or the rest of the grace -----> stop, ErrHandoff
 func serveWire(ctx context.Context, newServer func() *mcp.Server, multiSession bool, opts Options) error {
 	service := newService(ctx, newServer, multiSession, opts, processHandoff)
 	if opts.TuneGC {
 		service.tuner = gctune.Start()
 	}
-	h := host.New(service, opts.maxFrame())
+	h := host.New(service)
 	gone, release := host.Watch(func() { proc.KillOwnGroupAfter(killDelay) })
 	defer release()
 	h.Start()
@@ -137,7 +135,9 @@ func serveWire(ctx context.Context, newServer func() *mcp.Server, multiSession b
 	case <-processHandoff.wanted:
 		result = ErrHandoff
 		service.drainAll()
-		awaitCalls(service.load, handoffNotice, opts.HandoffGrace, gone, h.Done())
+		// The supervisor starts the newer build first and then ends this one,
+		// so it is served on for the first half.
+		awaitCalls(service.load, opts.HandoffGrace/2, opts.HandoffGrace, gone, h.Done())
 	}
 	service.stop(ExitCode(result))
 	h.Stop(flushTime)

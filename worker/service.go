@@ -36,7 +36,7 @@ type service struct {
 	tuner     *gctune.Tuner
 	started   time.Time
 
-	// maxFrame is the smaller of the limits of both sides.
+	// maxFrame is the limit of what is sent.
 	maxFrame atomic.Int64
 
 	// stopping is closed when the sessions are to end. exit is what the last
@@ -65,15 +65,13 @@ func newService(ctx context.Context, newServer func() *mcp.Server, multiSession 
 	if multiSession {
 		s.features = append(s.features, protocol.FeatureMultiSession)
 	}
-	s.maxFrame.Store(int64(opts.maxFrame()))
+	s.maxFrame.Store(opts.frameLimit(0))
 	return s
 }
 
 // Describe answers who this worker is, and takes the supervisor's frame limit.
 func (s *service) Describe(_ context.Context, req *workerv1.DescribeRequest) (*workerv1.DescribeResponse, error) {
-	if limit := req.GetMaxFrame(); limit > 0 && limit < uint64(s.opts.maxFrame()) {
-		s.maxFrame.Store(int64(limit))
-	}
+	s.maxFrame.Store(s.opts.frameLimit(req.GetMaxFrame()))
 	return &workerv1.DescribeResponse{
 		Features:        s.features,
 		Name:            s.opts.Name,

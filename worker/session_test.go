@@ -32,7 +32,7 @@ func serveMemory(t *testing.T, opts Options, newServer func() *mcp.Server) (*ser
 	t.Helper()
 	s := newService(t.Context(), newServer, true, opts.withDefaults(), newHandoff())
 	listener := bufconn.Listen(1 << 20)
-	server := grpc.NewServer(protocol.ServerOptions(s.opts.maxFrame())...)
+	server := grpc.NewServer(protocol.ServerOptions(protocol.DefaultMaxFrame)...)
 	workerv1.RegisterWorkerServiceServer(server, s)
 	go server.Serve(listener) // ends with server.Stop
 	cc, err := grpc.NewClient("passthrough:worker",

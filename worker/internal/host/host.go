@@ -47,8 +47,7 @@ var ErrNotServed = errors.New("worker: could not serve the supervisor")
 
 // Host is one worker service in one process.
 type Host struct {
-	service  workerv1.WorkerServiceServer
-	maxFrame int
+	service workerv1.WorkerServiceServer
 
 	takeOver func() // once, by the first RPC
 	stopping chan struct{}
@@ -60,13 +59,17 @@ type Host struct {
 	err    error
 }
 
-// New returns a Host for service, with frames of at most maxFrame bytes. The
-// process's stderr at this moment is the one that counts.
-func New(service workerv1.WorkerServiceServer, maxFrame int) *Host {
+// maxFrame is the largest frame that gRPC takes or sends. It is beyond any frame
+// limit that a supervisor can have: the supervisor keeps its own limit, and
+// tells the service, before a message too large for gRPC would end the stream.
+const maxFrame = 1 << 30
+
+// New returns a Host for service. The process's stderr at this moment is the
+// one that counts.
+func New(service workerv1.WorkerServiceServer) *Host {
 	stderr := os.Stderr
 	return &Host{
-		service:  service,
-		maxFrame: maxFrame,
+		service: service,
 		takeOver: sync.OnceFunc(func() {
 			os.Stdout, os.Stderr = stderr, stderr
 			stripEnvironment()
@@ -135,7 +138,7 @@ func (h *Host) Stop(flush time.Duration) {
 }
 
 func (h *Host) newServer(opts []grpc.ServerOption) *grpc.Server {
-	opts = append(opts, protocol.ServerOptions(h.maxFrame)...)
+	opts = append(opts, protocol.ServerOptions(maxFrame)...)
 	opts = append(opts, grpc.ChainUnaryInterceptor(h.unary), grpc.ChainStreamInterceptor(h.stream))
 	server := grpc.NewServer(opts...)
 	h.mu.Lock()

@@ -47,7 +47,7 @@ func bridgeCommand(environ []string, stderr *os.File) *cobra.Command {
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // what follows the command is the command's
 	flags.StringVar(&config.Dir, "dir", "", "working directory of the command")
-	flags.IntVar(&config.MaxFrame, "max-frame", protocol.DefaultMaxFrame, "largest message in bytes")
+	flags.IntVar(&config.MaxFrame, "max-frame", 0, "largest message of the command in bytes (default: that of the supervisor)")
 	return cmd
 }
 
@@ -59,7 +59,7 @@ func runBridge(ctx context.Context, config bridge.Config) error {
 	}
 	config.Tuner = gctune.Start()
 	b := bridge.New(config)
-	h := host.New(b, config.MaxFrame)
+	h := host.New(b)
 	gone, release := host.Watch(nil)
 	defer release()
 	h.Start()

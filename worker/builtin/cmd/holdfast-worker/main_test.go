@@ -33,11 +33,14 @@ func TestMain(m *testing.M) {
 		main()
 	case "server":
 		serve()
+	case "left behind":
+		time.Sleep(time.Hour)
 	}
 }
 
-// serve answers every request with its pid, working directory and environment,
-// except the method "exit", and "crash", which do as they say.
+// serve answers every request with its pid, working directory and environment.
+// Then "exit" and "crash" do as they say; "leave" exits as well and has left a
+// process behind that holds its stdout, whose pid it answers.
 func serve() {
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		var msg struct {
@@ -48,11 +51,21 @@ func serve() {
 		if json.Unmarshal(in.Bytes(), &msg) != nil || msg.ID == nil {
 			continue
 		}
+		pid := os.Getpid()
+		if msg.Method == "leave" {
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), processVariable+"=left behind")
+			cmd.Stdout = os.Stdout
+			if err := cmd.Start(); err != nil {
+				os.Exit(9)
+			}
+			pid = cmd.Process.Pid
+		}
 		dir, _ := os.Getwd()
-		result, _ := json.Marshal(answer{os.Getpid(), dir, os.Environ()})
+		result, _ := json.Marshal(answer{pid, dir, os.Environ()})
 		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", msg.ID, result)
 		switch msg.Method {
-		case "exit":
+		case "exit", "leave":
 			os.Exit(msg.Params.Code)
 		case "crash":
 			p, _ := os.FindProcess(os.Getpid())
@@ -148,13 +161,35 @@ func TestBridgeGoesWithItsSupervisor(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.Wait()
-			for deadline := time.Now().Add(workertest.Patience); alive(server); {
-				if time.Now().After(deadline) {
-					t.Fatal("the server lives")
-				}
-				runtime.Gosched()
-			}
+			awaitDeath(t, server)
 		})
+	}
+}
+
+// What a server leaves behind delays nothing and goes with the bridge.
+func TestBridgeEndsWhatItsServerLeft(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere it goes with the group, which the supervisor ends")
+	}
+	w := workertest.Start(t, bridgeProcess("--", os.Args[0]))
+	s := workertest.Open(t, w)
+	left := ask(t, s, 1, "leave", `{"code":75}`).Pid
+	if exit := s.AwaitEnd(); exit.GetCode() != 75 {
+		t.Errorf("EXIT %v", exit)
+	}
+	if code := w.Wait().ExitCode(); code != 75 {
+		t.Errorf("exit code %d", code)
+	}
+	awaitDeath(t, left)
+}
+
+func awaitDeath(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(workertest.Patience); alive(pid); {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d lives", pid)
+		}
+		runtime.Gosched()
 	}
 }
 

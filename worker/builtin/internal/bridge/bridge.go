@@ -22,6 +22,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -51,7 +52,8 @@ type Config struct {
 	Env []string
 	// Stderr is inherited by the child and takes the bridge's own reports.
 	Stderr *os.File
-	// MaxFrame is the largest message in bytes; 0: the default.
+	// MaxFrame is the largest message in bytes that is taken from the child; 0:
+	// the supervisor's limit, which holds in any case.
 	MaxFrame int
 	// Version of the bridge, for people.
 	Version string
@@ -70,7 +72,7 @@ type Bridge struct {
 	config  Config
 	report  *reporter
 	started time.Time
-	// maxFrame is the smaller of the limits of both sides.
+	// maxFrame is the limit of what is taken from the child.
 	maxFrame atomic.Int64
 	slot     chan struct{} // holds one token while a session lives
 
@@ -85,9 +87,6 @@ type Bridge struct {
 
 // New returns a Bridge.
 func New(config Config) *Bridge {
-	if config.MaxFrame <= 0 {
-		config.MaxFrame = protocol.DefaultMaxFrame
-	}
 	b := &Bridge{
 		config:   config,
 		report:   newReporter(config.Stderr),
@@ -96,7 +95,7 @@ func New(config Config) *Bridge {
 		stopping: make(chan struct{}),
 		ended:    make(chan struct{}),
 	}
-	b.maxFrame.Store(int64(config.MaxFrame))
+	b.maxFrame.Store(b.frameLimit(0))
 	return b
 }
 
@@ -125,9 +124,7 @@ func (b *Bridge) Close() {
 
 // Describe answers who this worker is, and takes the supervisor's frame limit.
 func (b *Bridge) Describe(_ context.Context, req *workerv1.DescribeRequest) (*workerv1.DescribeResponse, error) {
-	if limit := req.GetMaxFrame(); limit > 0 && limit < uint64(b.config.MaxFrame) {
-		b.maxFrame.Store(int64(limit))
-	}
+	b.maxFrame.Store(b.frameLimit(req.GetMaxFrame()))
 	return &workerv1.DescribeResponse{
 		Features:        []string{protocol.FeatureDrain, protocol.FeatureExit},
 		Name:            "bridge " + filepath.Base(b.config.Command),
@@ -135,6 +132,18 @@ func (b *Bridge) Describe(_ context.Context, req *workerv1.DescribeRequest) (*wo
 		Pid:             int64(os.Getpid()),
 		StartTimeUnixMs: b.started.UnixMilli(),
 	}, nil
+}
+
+// frameLimit returns the limit, given that of the supervisor, 0 if it has none.
+func (b *Bridge) frameLimit(supervisor uint64) int64 {
+	limit := int64(protocol.DefaultMaxFrame)
+	if supervisor > 0 {
+		limit = int64(min(supervisor, math.MaxInt32))
+	}
+	if b.config.MaxFrame > 0 {
+		limit = min(limit, int64(b.config.MaxFrame))
+	}
+	return limit
 }
 
 // Lifecycle has nothing to report: the child is in the bridge's own group.

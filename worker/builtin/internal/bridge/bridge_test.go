@@ -54,7 +54,7 @@ func start(t *testing.T, change func(*Config)) *supervisor {
 	}
 	b := New(config)
 	listener := bufconn.Listen(1 << 20)
-	server := grpc.NewServer(protocol.ServerOptions(b.config.MaxFrame)...)
+	server := grpc.NewServer(protocol.ServerOptions(protocol.DefaultMaxFrame)...)
 	workerv1.RegisterWorkerServiceServer(server, b)
 	go server.Serve(listener) // ends with server.Stop
 	cc, err := grpc.NewClient("passthrough:bridge",
