@@ -26,7 +26,7 @@ import (
 )
 
 // Patience bounds every wait.
-const Patience = 20 * time.Second
+const Patience = time.Minute
 
 // Setting is an entry of the environment that looks like holdfast's own and was
 // given to the worker by the user: it must stay.

@@ -69,9 +69,10 @@ const slotPatience = 3 * time.Second
 type Bridge struct {
 	workerv1.UnimplementedWorkerServiceServer
 
-	config  Config
-	report  *reporter
-	started time.Time
+	config     Config
+	queueLimit int
+	report     *reporter
+	started    time.Time
 	// maxFrame is the limit of what is taken from the child.
 	maxFrame atomic.Int64
 	slot     chan struct{} // holds one token while a session lives
@@ -88,12 +89,13 @@ type Bridge struct {
 // New returns a Bridge.
 func New(config Config) *Bridge {
 	b := &Bridge{
-		config:   config,
-		report:   newReporter(config.Stderr),
-		started:  time.Now(),
-		slot:     make(chan struct{}, 1),
-		stopping: make(chan struct{}),
-		ended:    make(chan struct{}),
+		config:     config,
+		queueLimit: queueLimit,
+		report:     newReporter(config.Stderr),
+		started:    time.Now(),
+		slot:       make(chan struct{}, 1),
+		stopping:   make(chan struct{}),
+		ended:      make(chan struct{}),
 	}
 	b.maxFrame.Store(b.frameLimit(0))
 	return b

@@ -26,7 +26,7 @@ import (
 )
 
 // patience bounds every wait of the tests.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // supervisor is the other side of a bridge.
 type supervisor struct {
@@ -421,13 +421,16 @@ func TestSessionIsOneLife(t *testing.T) {
 }
 
 // SUP-20: a server that stops reading blocks neither the frame reader nor
-// memory; a request beyond the bound is refused as never sent.
+// memory; a request beyond the bound is refused as never sent, a cancellation
+// still goes.
 func TestSUP20ServerStopsReading(t *testing.T) {
-	s := start(t, nil).open()
+	sup := start(t, nil)
+	sup.bridge.queueLimit = 512 << 10
+	s := sup.open()
 	s.request(1, `1`, "deaf", `{}`)
 	s.want(workerv1.Frame_KIND_RESPONSE, 1, ok(`1`))
-	pad := `{"pad":"` + strings.Repeat("x", 1<<20) + `"}`
-	for n := uint64(2); n < 30; n++ {
+	pad := `{"pad":"` + strings.Repeat("x", 100<<10) + `"}` // more than a pipe holds
+	for n := uint64(2); n < 10; n++ {
 		s.request(n, strconv.FormatUint(n, 10), "echo", pad)
 	}
 	frame := s.next()
@@ -437,6 +440,15 @@ func TestSUP20ServerStopsReading(t *testing.T) {
 	}
 	if answer.Error.Data.Kind != protocol.WorkerUnavailable || !answer.Error.Data.Retryable {
 		t.Errorf("got %s", frame.GetPayload())
+	}
+	for n := uint64(2); n < frame.GetId(); n++ {
+		s.send(workerv1.Frame_KIND_CANCEL, n, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, n))
+	}
+	s.send(workerv1.Frame_KIND_REQUEST, 99, `{`) // its refusal comes after all before
+	for s.next().GetId() != 99 {
+	}
+	if reports := sup.stderr(); strings.Contains(reports, "dropped") {
+		t.Errorf("reports: %s", reports)
 	}
 }
 

@@ -15,6 +15,8 @@ var errFull = errors.New("the server does not read its input")
 // the queue's writer and nobody else (SUP-20). Memory stays bounded: requests
 // get half of the room that cancellations and answers get.
 type queue struct {
+	limit int
+
 	mu     sync.Mutex
 	filled sync.Cond // signalled by add and close
 	lines  [][]byte
@@ -22,8 +24,8 @@ type queue struct {
 	closed bool
 }
 
-func newQueue() *queue {
-	q := &queue{}
+func newQueue(limit int) *queue {
+	q := &queue{limit: limit}
 	q.filled.L = &q.mu
 	return q
 }
@@ -32,9 +34,9 @@ func newQueue() *queue {
 func (q *queue) add(line []byte, urgent bool) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	limit := queueLimit / 2
+	limit := q.limit / 2
 	if urgent {
-		limit = queueLimit
+		limit = q.limit
 	}
 	if q.size > 0 && q.size+len(line) > limit {
 		return errFull

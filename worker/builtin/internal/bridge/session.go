@@ -33,7 +33,7 @@ type session struct {
 }
 
 func newSession(b *Bridge, stream grpc.BidiStreamingServer[workerv1.Frame, workerv1.Frame], c *child) *session {
-	return &session{bridge: b, stream: stream, child: c, calls: newCalls(), queue: newQueue()}
+	return &session{bridge: b, stream: stream, child: c, calls: newCalls(), queue: newQueue(b.queueLimit)}
 }
 
 // run moves messages until the child has ended. own reports that it did so by
