@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
 	"sync"
 	"testing"
@@ -49,6 +50,7 @@ var badServers = map[string]func(*rawServer) int{
 	"no-newline":    (*rawServer).noNewline,
 	"silent":        (*rawServer).silent,
 	"early-exit":    (*rawServer).earlyExit,
+	"stubborn":      (*rawServer).stubborn,
 }
 
 func runBadServer(kind string, args []string) int {
@@ -292,6 +294,21 @@ func (s *rawServer) silent() int {
 func (s *rawServer) earlyExit() int {
 	fmt.Fprintln(os.Stderr, "missing API_KEY")
 	return 1
+}
+
+// stubborn answers and ignores the end of its stdin and every signal that can
+// be ignored (C46).
+func (s *rawServer) stubborn() int {
+	signal.Ignore()
+	for {
+		m, ok := s.read()
+		if !ok {
+			select {}
+		}
+		if !s.ordinary(m) {
+			s.result(m.ID, rawText("still here"))
+		}
+	}
 }
 
 // die ends the process as a crash does.

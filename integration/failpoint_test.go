@@ -28,7 +28,7 @@ func TestFailpoints(t *testing.T) {
 // once by the next one.
 func neverSent(t *testing.T, v variant) {
 	journal := filepath.Join(t.TempDir(), "journal")
-	c := startTestServer(t, v, nil, "-journal", journal, "-start-delay", "30ms")
+	c := startTestServer(t, v, "-journal", journal, "-start-delay", "30ms")
 	c.Initialize()
 	for i := range hits {
 		pid := c.CallTool("pid", nil).Text(t)
@@ -57,7 +57,7 @@ func neverSent(t *testing.T, v variant) {
 // the point says.
 func dieAt(t *testing.T, v variant, point string, effects int) {
 	journal := filepath.Join(t.TempDir(), "journal")
-	c := startTestServer(t, v, nil, "-journal", journal)
+	c := startTestServer(t, v, "-journal", journal)
 	c.Initialize()
 	for i := range hits {
 		key := fmt.Sprint("key", i)
@@ -84,7 +84,7 @@ func midframe(t *testing.T, v variant) {
 	if !v.native {
 		args = append(args, "-cut")
 	}
-	c := startTestServer(t, v, nil, args...)
+	c := startTestServer(t, v, args...)
 	c.Initialize()
 	cut, whole := 0, 0
 	delay := 30_000 // µs

@@ -30,8 +30,8 @@ func eachSupervised(t *testing.T, f func(t *testing.T, v variant)) {
 }
 
 // startTestServer starts the test server behind holdfast.
-func startTestServer(t *testing.T, v variant, flags []string, args ...string) *harness.Client {
+func startTestServer(t *testing.T, v variant, args ...string) *harness.Client {
 	t.Helper()
 	server := append([]string{harness.TestServer(t)}, args...)
-	return harness.Start(t, harness.Config{Command: v.command(t, flags, server...)})
+	return harness.Start(t, harness.Config{Command: v.command(t, nil, server...)})
 }

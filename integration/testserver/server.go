@@ -37,6 +37,11 @@ func add[In any](m *mcp.Server, name, about string, f func(context.Context, *mcp
 }
 
 func (s *server) build(o *mcp.ServerOptions) *mcp.Server {
+	o.InitializedHandler = func(context.Context, *mcp.InitializedRequest) {
+		if err := s.note(fmt.Sprintf("initialized %d", os.Getpid())); err != nil {
+			fmt.Fprintln(os.Stderr, "testserver:", err)
+		}
+	}
 	o.SubscribeHandler = func(context.Context, *mcp.SubscribeRequest) error { return nil }
 	o.UnsubscribeHandler = func(context.Context, *mcp.UnsubscribeRequest) error { return nil }
 	m := mcp.NewServer(&mcp.Implementation{Name: "testserver", Version: version}, o)
