@@ -4,9 +4,9 @@
 package config
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -147,15 +147,15 @@ func (c Config) Environment(inherited []string) (all, configured []string, err e
 // readEnvFile reads NAME=VALUE lines; blank lines and those that start with #
 // are skipped, `export ` before a name and quotes around a value are dropped.
 func readEnvFile(path string) ([]string, error) {
-	f, err := os.Open(path)
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("--env-file: %w", err)
 	}
-	defer f.Close()
 	var env []string
-	lines := bufio.NewScanner(f)
-	for n := 1; lines.Scan(); n++ {
-		text := strings.TrimPrefix(strings.TrimSpace(lines.Text()), "export ")
+	n := 0
+	for text := range strings.Lines(strings.TrimPrefix(string(content), "\uFEFF")) {
+		n++
+		text = strings.TrimPrefix(strings.TrimSpace(text), "export ")
 		if text == "" || text[0] == '#' {
 			continue
 		}
@@ -168,9 +168,6 @@ func readEnvFile(path string) ([]string, error) {
 			value = value[1:q]
 		}
 		env = append(env, name+"="+value)
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("--env-file: read %s: %w", path, err)
 	}
 	return env, nil
 }
@@ -210,7 +207,7 @@ func (s *Size) Set(text string) error {
 			continue
 		}
 		n, err := strconv.Atoi(digits)
-		if err != nil || n < 0 || n > (1<<62)/u.bytes {
+		if err != nil || n < 0 || n > math.MaxInt/u.bytes {
 			break
 		}
 		*s = Size(n * u.bytes)
