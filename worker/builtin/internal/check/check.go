@@ -129,15 +129,6 @@ func fail(format string, args ...any) finding { return finding{Failed, fmt.Sprin
 func note(format string, args ...any) finding { return finding{Note, fmt.Sprintf(format, args...)} }
 func skip(format string, args ...any) finding { return finding{Skipped, fmt.Sprintf(format, args...)} }
 
-// Names returns the names of all checks, in their order.
-func Names() []string {
-	var names []string
-	for _, ch := range all() {
-		names = append(names, ch.name)
-	}
-	return names
-}
-
 func all() []check {
 	var list []check
 	for _, part := range [][]check{startChecks, sessionChecks, endChecks, finalChecks} {

@@ -35,8 +35,8 @@ type handshake struct {
 	address string
 }
 
-// parseHandshake reads a line that handshakeLine matches. With errWire the
-// rest of the result is valid.
+// parseHandshake reads a handshake line. With errWire the rest of the result is
+// valid.
 func parseHandshake(line string) (handshake, error) {
 	h := handshake{line: strings.TrimSpace(line)}
 	parts := strings.Split(h.line, "|")
@@ -47,11 +47,17 @@ func parseHandshake(line string) (handshake, error) {
 		return h, fmt.Errorf("first part %q, want %d: %w", parts[0], coreVersion, errLine)
 	}
 	h.network, h.address = parts[2], parts[3]
-	if h.network == "unix" && !filepath.IsAbs(h.address) {
-		return h, fmt.Errorf("address %q is no absolute path: %w", h.address, errLine)
-	}
-	if host, _, err := net.SplitHostPort(h.address); h.network == "tcp" && (err != nil || !isLoopback(host)) {
-		return h, fmt.Errorf("address %q is no port on the loopback: %w", h.address, errLine)
+	switch h.network {
+	case "unix":
+		if !filepath.IsAbs(h.address) {
+			return h, fmt.Errorf("address %q is no absolute path: %w", h.address, errLine)
+		}
+	case "tcp":
+		if host, _, err := net.SplitHostPort(h.address); err != nil || !isLoopback(host) {
+			return h, fmt.Errorf("address %q is no port on the loopback: %w", h.address, errLine)
+		}
+	default:
+		return h, fmt.Errorf("third part %q, want unix: %w", h.network, errLine)
 	}
 	if parts[4] != "grpc" {
 		return h, fmt.Errorf("fifth part %q, want grpc: %w", parts[4], errLine)
