@@ -30,7 +30,16 @@ require (
 )
 
 require (
+	github.com/go-viper/mapstructure/v2 v2.4.0
 	github.com/gofrs/flock v0.13.2
 	github.com/holdfast-mcp/holdfast/internal v0.1.0
 	github.com/holdfast-mcp/holdfast/protocol v0.1.0
+	github.com/knadh/koanf/maps v0.1.2
+	github.com/knadh/koanf/parsers/toml/v2 v2.1.0
+	github.com/knadh/koanf/providers/env/v2 v2.0.2
+	github.com/knadh/koanf/providers/rawbytes v1.0.0
+	github.com/knadh/koanf/v2 v2.4.1
+	github.com/mitchellh/copystructure v1.2.0
+	github.com/mitchellh/reflectwalk v1.0.2
+	github.com/pelletier/go-toml/v2 v2.2.2
 )

@@ -131,18 +131,19 @@ func until(t time.Time) string { return max(0, time.Until(t)).Round(time.Second)
 type target struct {
 	*supervise.Supervisor
 
-	started time.Time
-	edge    *proxy.Proxy
-	command generation.Command
-	version string
-	self    generation.File
+	started  time.Time
+	edge     *proxy.Proxy
+	command  generation.Command
+	version  string
+	self     generation.File
+	settings map[string]control.Setting
 }
 
 // Status returns what the supervisor tells of itself.
 func (t target) Status() control.Status {
 	return control.Status{
 		Pid: os.Getpid(), Version: t.version, Started: t.started, Outdated: t.self.Replaced(),
-		Command: t.command.String(), Dir: t.command.Dir,
+		Command: t.command.String(), Dir: t.command.Dir, Settings: t.settings,
 		Worker: t.Supervisor.Status(), Client: t.edge.Status(),
 	}
 }

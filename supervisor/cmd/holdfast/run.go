@@ -10,6 +10,7 @@ import (
 
 	oklog "github.com/oklog/run"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"go.uber.org/zap"
 	"golang.org/x/term"
 
@@ -31,51 +32,62 @@ func newRun(std streams, signals <-chan os.Signal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND ARGS...",
 		Short: "Serve one MCP client on stdin and stdout through a supervised server",
-		Long: `run is what an MCP client is configured to start. It speaks MCP on stdin and
-stdout and runs COMMAND, any MCP server that speaks stdio, behind it. With
---worker it runs a native worker instead: a server built with holdfast's
-worker SDK, which saves one process.
-
-When the server dies it is started again. Requests that were not given to it
-wait, reads are asked once more, and anything else that was under way is
-answered as outcome_unknown: it is never executed twice.
-
-The server gets the environment of holdfast without HOLDFAST_* variables, then
-the entries of --env-file, then those of --env.`,
+		Long:  runHelp,
 		Example: `  holdfast run -- npx -y @modelcontextprotocol/server-everything
   holdfast run --cwd ~/project --env API_KEY=... -- ./server --verbose
   holdfast run --worker ./my-worker -- --flag-of-the-worker`,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			origins, err := config.Load(cmd.Flags(), os.Environ())
+			if err != nil {
+				return usageError{err}
+			}
 			c.Args = args
-			return serve(c, std, signals)
+			return serve(c, settings(cmd.Flags(), origins), std, signals)
 		},
 	}
-	flags := cmd.Flags()
-	flags.SetInterspersed(false)
+	addRunFlags(cmd.Flags(), &c)
+	return cmd
+}
+
+func addRunFlags(flags *pflag.FlagSet, c *config.Config) {
+	flags.SetInterspersed(false) // what follows the command belongs to it
+	flags.SortFlags = false
 	flags.StringVar(&c.Worker, "worker", "", "native worker to run `PATH` instead of a stdio server")
 	flags.StringVar(&c.Dir, "cwd", "", "working directory `DIR` of the server; relative paths count from it (default: where holdfast was started)")
 	flags.StringArrayVar(&c.Env, "env", nil, "environment `NAME=VALUE` for the server; may be repeated")
 	flags.StringVar(&c.EnvFile, "env-file", "", "`FILE` with NAME=VALUE lines for the server")
-	flags.StringVar(&c.LogFile, "log-file", "", "also write the log to `FILE`, as JSON lines")
-	flags.StringVar(&c.LogLevel, "log-level", c.LogLevel, "how much to log: debug, info, warn, error or off")
-	flags.Var(&c.MaxFrame, "max-frame", "largest message in either direction")
-	flags.DurationVar(&c.EOFGrace, "eof-grace", c.EOFGrace, "how long requests may take after the client has closed its end")
 	flags.DurationVar(&c.StartTimeout, "start-timeout", c.StartTimeout, "how long the server may take to become ready")
 	flags.DurationVar(&c.HoldTimeout, "hold-timeout", c.HoldTimeout, "how long a request waits for a server that is not ready")
 	flags.IntVar(&c.HoldMax, "hold-max", c.HoldMax, "how many requests may wait at one time")
 	flags.Var(&c.Restart.Crash, "crash-budget", "how many crashes are followed by a restart, in which period")
-	flags.DurationVar(&c.Restart.Cooldown, "crash-cooldown", c.Restart.Cooldown, "how long a server beyond its budget is left alone; doubles to 10m")
 	flags.Var(&c.Restart.Backoff, "backoff", "pauses between restarts, from the second one on")
+	flags.DurationVar(&c.Restart.Cooldown, "crash-cooldown", c.Restart.Cooldown, "how long a server beyond its budget is left alone; doubles to 10m")
 	flags.Var(&c.Restart.Handoff, "handoff-budget", "how many upgrades (exit code 75) are followed at once, in which period")
+	flags.Var(&c.Swap, "swap", "how the server is replaced: overlap, or sequential for one that holds what only one process can hold")
 	flags.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long a replaced server may take to answer what it has")
 	flags.DurationVar(&c.HangTimeout, "hang-timeout", c.HangTimeout, "how long a server may be silent while requests wait; 0 for ever")
-	flags.Var(&c.Swap, "swap", "how the server is replaced: overlap, or sequential for one that holds what only one process can hold")
+	flags.DurationVar(&c.EOFGrace, "eof-grace", c.EOFGrace, "how long requests may take after the client has closed its end")
+	flags.Var(&c.MaxFrame, "max-frame", "largest message in either direction")
 	flags.BoolVar(&c.NoStderrInErrors, "no-stderr-in-errors", false, "keep what the server prints on stderr out of errors")
-	return cmd
+	flags.StringVar(&c.LogFile, "log-file", "", "also write the log to `FILE`, as JSON lines")
+	flags.StringVar(&c.LogLevel, "log-level", c.LogLevel, "how much to log: debug, info, warn, error or off")
+	flags.String("config", "", "configuration `FILE` (default: holdfast/config.toml in the user's configuration directory)")
+}
+
+// settings tells the value and origin of each setting. Those of --env may be
+// secret and are left out.
+func settings(flags *pflag.FlagSet, origins config.Origins) map[string]control.Setting {
+	all := make(map[string]control.Setting)
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name != "env" && f.Name != "help" {
+			all[f.Name] = control.Setting{Value: f.Value.String(), Origin: origins[f.Name]}
+		}
+	})
+	return all
 }
 
 // serve serves one client until it ends.
-func serve(c config.Config, std streams, signals <-chan os.Signal) error {
+func serve(c config.Config, settings map[string]control.Setting, std streams, signals <-chan os.Signal) error {
 	if err := c.Validate(); err != nil {
 		return usageError{err}
 	}
@@ -111,7 +123,7 @@ func serve(c config.Config, std streams, signals <-chan os.Signal) error {
 	if err := command.CheckBridge(); err != nil {
 		return err
 	}
-	return serveClient(c, std, signals, log, generation.Config{
+	return serveClient(c, settings, std, signals, log, generation.Config{
 		Command: command, StartTimeout: c.StartTimeout, MaxFrame: int(c.MaxFrame), SocketDir: dirs.Path, Version: version(),
 		Stderr: ring.Options{Mask: values(secrets), Sink: func(line string) {
 			log.Info("server", zap.String(logging.FieldLine, line))
@@ -119,7 +131,10 @@ func serve(c config.Config, std streams, signals <-chan os.Signal) error {
 	})
 }
 
-func serveClient(c config.Config, std streams, signals <-chan os.Signal, log *zap.Logger, g generation.Config) error {
+func serveClient(
+	c config.Config, settings map[string]control.Setting, std streams, signals <-chan os.Signal,
+	log *zap.Logger, g generation.Config,
+) error {
 	var supervisor *supervise.Supervisor
 	edge := proxy.New(proxy.Config{
 		Demand: func() { supervisor.Demand() },
@@ -146,6 +161,7 @@ func serveClient(c config.Config, std streams, signals <-chan os.Signal, log *za
 	group.Add(func() error {
 		serveControl(ctx, target{
 			Supervisor: supervisor, started: time.Now(), edge: edge, command: g.Command, version: g.Version, self: self(),
+			settings: settings,
 		}, g.SocketDir, log)
 		return nil
 	}, func(error) { cancel() })
