@@ -145,7 +145,7 @@ func killDuring(ctx context.Context, t trace, session *mcp.ClientSession, pid in
 		return time.Time{}, err
 	}
 	if outcome.Kind != protocol.OutcomeUnknown || outcome.Retryable {
-		return time.Time{}, fmt.Errorf("work ended as %+v", outcome)
+		return time.Time{}, fmt.Errorf("work ended as %s, retryable: %t", outcome.Kind, outcome.Retryable)
 	}
 	t.say("holdfast   answers work after %d ms: %s, retryable: %t", time.Since(killed).Milliseconds(), outcome.Kind, outcome.Retryable)
 	t.say("           %q", outcome.Message)

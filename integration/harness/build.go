@@ -22,8 +22,6 @@ const (
 )
 
 // runDir is a folder shared by all tests of the run; [Main] removes it.
-//
-//nolint:gochecknoglobals // one test run is one process
 var runDir = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "integration-") })
 
 // Main runs the tests of a package and removes what they built. TestMain
@@ -83,8 +81,6 @@ func goTool(dir string, env []string, args ...string) (string, error) {
 }
 
 // builds holds one result for each program of the run.
-//
-//nolint:gochecknoglobals // one test run is one process
 var builds = struct {
 	sync.Mutex
 
