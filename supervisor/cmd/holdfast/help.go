@@ -17,6 +17,7 @@ answered as outcome_unknown: it is never executed twice. SIGUSR2, like
                                  --handoff-budget
   How is it replaced?            --swap --drain-timeout
   When does it hang?             --hang-timeout
+  What may be asked twice?       --replay-annotated
   How does a session end?        --eof-grace
   What is shown, what is kept?   --max-frame --no-stderr-in-errors
                                  --log-file --log-level

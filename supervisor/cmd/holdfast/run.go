@@ -66,6 +66,7 @@ func addRunFlags(flags *pflag.FlagSet, c *config.Config) {
 	flags.Var(&c.Swap, "swap", "how the server is replaced: overlap, or sequential for one that holds what only one process can hold")
 	flags.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long a replaced server may take to answer what it has")
 	flags.DurationVar(&c.HangTimeout, "hang-timeout", c.HangTimeout, "how long a server may be silent while requests wait; 0 for ever")
+	flags.BoolVar(&c.ReplayAnnotated, "replay-annotated", false, "ask tools annotated readOnlyHint once more when the server was lost")
 	flags.DurationVar(&c.EOFGrace, "eof-grace", c.EOFGrace, "how long requests may take after the client has closed its end")
 	flags.Var(&c.MaxFrame, "max-frame", "largest message in either direction")
 	flags.BoolVar(&c.NoStderrInErrors, "no-stderr-in-errors", false, "keep what the server prints on stderr out of errors")
@@ -139,7 +140,8 @@ func serveClient(
 	edge := proxy.New(proxy.Config{
 		Demand: func() { supervisor.Demand() },
 		In:     std.in, Out: std.out, MaxFrame: int(c.MaxFrame), EOFGrace: c.EOFGrace, Version: g.Version, Log: log,
-		Limits: session.Limits{HoldTimeout: c.HoldTimeout, HoldRequests: c.HoldMax, HoldBytes: config.HoldBytes},
+		Limits: session.Limits{HoldTimeout: c.HoldTimeout, HoldRequests: c.HoldMax, HoldBytes: config.HoldBytes,
+			ReplayAnnotated: c.ReplayAnnotated},
 	})
 	supervisor = supervise.New(supervise.Config{
 		Edge: edgeOf{edge}, Log: log, Policy: c.Restart, Mode: supervise.Mode(c.Swap), HideStderr: c.NoStderrInErrors,

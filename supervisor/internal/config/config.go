@@ -56,6 +56,9 @@ type Config struct {
 	HangTimeout time.Duration
 	// Swap is how a worker is replaced.
 	Swap Swap
+	// ReplayAnnotated lets calls of tools annotated readOnlyHint count as
+	// reads, which are asked once more (SUP-16).
+	ReplayAnnotated bool
 	// NoStderrInErrors keeps the server's stderr out of what the client is
 	// told (SEC-3).
 	NoStderrInErrors bool

@@ -89,7 +89,7 @@ func (s *Session) receiveRequest(line []byte, env envelope.Envelope, now time.Ti
 	}
 	r := &request{
 		number: s.number(), id: id, key: key, method: env.Method, payload: line, params: params,
-		token: progressToken(params), outcome: outcomeOf(env.Method), modern: modern, since: now,
+		token: progressToken(params), modern: modern, since: now,
 	}
 	if s.down != nil && now.Before(s.demandAt) {
 		s.answerDown(r, out)

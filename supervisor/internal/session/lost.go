@@ -12,9 +12,9 @@ import (
 const shownTail = 5
 
 // lostLine answers a request whose worker was lost while it was under way.
-func lostLine(r *request, loss Loss) []byte {
+func lostLine(r *request, o outcome, loss Loss) []byte {
 	kind := protocol.OutcomeUnknown
-	if r.outcome != unknown {
+	if o != unknown {
 		kind = protocol.WorkerUnavailable
 	}
 	e := protocol.NewError(kind, lostText(r, kind, loss))

@@ -1,5 +1,7 @@
 package session
 
+import "github.com/holdfast-mcp/holdfast/internal/envelope"
+
 // outcome says what becomes of a request whose link is lost after it was put
 // on the stream (the table of DESIGN section 4).
 type outcome uint8
@@ -22,6 +24,7 @@ const (
 	methodPing       = "ping"
 	methodSetLevel   = "logging/setLevel"
 	methodToolsCall  = "tools/call"
+	methodToolsList  = "tools/list"
 	methodListen     = "subscriptions/listen"
 
 	noteInitialized  = "notifications/initialized"
@@ -35,13 +38,47 @@ func outcomeOf(method string) outcome {
 	case methodInitialize, methodDiscover,
 		methodSetLevel, "resources/subscribe", "resources/unsubscribe":
 		return retried
-	case "tools/list", "prompts/list", "resources/list", "resources/templates/list",
+	case methodToolsList, "prompts/list", "resources/list", "resources/templates/list",
 		"resources/read", "prompts/get", "completion/complete", "tasks/get", "tasks/list", methodPing:
 		return read
 	case methodListen:
 		return unavailable
 	}
 	return unknown
+}
+
+// outcomeOf returns what becomes of a request that is lost now. A tool counts
+// as read by its annotation only if the user says so: what a server claims of
+// its tools proves nothing (SUP-16).
+func (s *Session) outcomeOf(r *request) outcome {
+	if r.method == methodToolsCall && s.limits.ReplayAnnotated {
+		if span, ok := envelope.Find(r.params, "name"); ok && s.readOnly[envelope.IDKey(span.Of(r.params))] {
+			return read
+		}
+	}
+	return outcomeOf(r.method)
+}
+
+// learnTools notes which tools of a list the client is shown as read-only.
+func (s *Session) learnTools(result []byte) {
+	list, ok := envelope.Find(result, "tools")
+	if !ok || !s.limits.ReplayAnnotated {
+		return
+	}
+	tools := list.Of(result)
+	spans, err := envelope.Split(tools)
+	if err != nil {
+		return
+	}
+	for _, span := range spans {
+		tool := span.Of(tools)
+		name, ok := envelope.Find(tool, "name")
+		if !ok {
+			continue
+		}
+		hint, ok := envelope.Find(tool, "annotations", "readOnlyHint")
+		s.readOnly[envelope.IDKey(name.Of(tool))] = ok && string(hint.Of(tool)) == "true"
+	}
 }
 
 // isListChanged reports whether a notification announces a changed list. A

@@ -295,10 +295,11 @@ func (s *Session) Lost(l Link, loss Loss, now time.Time, out *Output) {
 	var again []item
 	for _, r := range s.lostRequests(l) {
 		neverSent := slices.Contains(loss.Unsent, r.number)
+		outcome := s.outcomeOf(r)
 		switch {
 		case r.gone:
 			s.forget(r)
-		case neverSent || r.outcome == retried || r.outcome == read && r.attempts < 2:
+		case neverSent || outcome == retried || outcome == read && r.attempts < 2:
 			if neverSent {
 				r.attempts--
 			}
@@ -309,7 +310,7 @@ func (s *Session) Lost(l Link, loss Loss, now time.Time, out *Output) {
 			again = append(again, item{request: r})
 		default:
 			s.forget(r)
-			out.line(lostLine(r, loss))
+			out.line(lostLine(r, outcome, loss))
 		}
 	}
 	s.queue = append(again, s.queue...)
@@ -371,7 +372,7 @@ func (s *Session) Close(out *Output) {
 			case r.method == methodListen:
 				out.line(resultLine(r.id, listenComplete(r.id)))
 			default:
-				out.line(lostLine(r, Loss{Generation: s.links[l].generation, Cause: "was stopped at the end of the session"}))
+				out.line(lostLine(r, s.outcomeOf(r), Loss{Generation: s.links[l].generation, Cause: "was stopped at the end of the session"}))
 			}
 		}
 	}

@@ -17,6 +17,9 @@ type Limits struct {
 	// beyond either is refused as worker_unavailable.
 	HoldRequests int
 	HoldBytes    int
+	// ReplayAnnotated lets calls of tools that the client was shown as
+	// readOnlyHint count as reads.
+	ReplayAnnotated bool
 }
 
 // Session is one client connection. It is not safe for concurrent use.
@@ -47,6 +50,8 @@ type Session struct {
 	lastAsked int32
 
 	rootsChanged bool // client said so while nothing served
+
+	readOnly map[string]bool // tools shown as such, with Limits.ReplayAnnotated
 }
 
 // handshake is what passed between client and worker at the beginning. It is
@@ -69,7 +74,6 @@ type request struct {
 	payload  []byte // the client's line
 	params   []byte // part of payload
 	token    string // key of the progress token, empty if there is none
-	outcome  outcome
 	modern   bool
 	gone     bool // cancelled
 	active   bool // counted by its link
@@ -144,6 +148,8 @@ func New(limits Limits, version string) *Session {
 		byToken: make(map[string]uint64),
 		links:   make(map[Link]*link),
 		asked:   make(map[int32]question),
+
+		readOnly: make(map[string]bool),
 	}
 }
 

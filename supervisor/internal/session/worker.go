@@ -232,6 +232,8 @@ func (s *Session) learn(r *request, result []byte) {
 		s.told.version = protocolVersion(result)
 		s.told.minimal = false
 		s.links[r.link].shaken = true
+	case methodToolsList:
+		s.learnTools(result)
 	case methodSetLevel:
 		s.told.setLevel = r.params
 		s.links[r.link].level = r.params

@@ -107,6 +107,7 @@ const (
 	needNothing    need = iota
 	needWorkerLine      // a worker that has printed its handshake line
 	needWorker          // a worker that answered Describe
+	wantSession         // the same, with a session if one can be had
 	needSession         // a session on it, initialized in the legacy era
 )
 
@@ -204,7 +205,7 @@ func (c *checker) one(ctx context.Context, ch check) finding {
 			return fail("the worker did not start again: %v", err)
 		}
 	}
-	if ch.need >= needSession {
+	if ch.need >= wantSession && c.mute == "" {
 		if err := c.ensureSession(ctx); err != nil {
 			return fail("a session did not open again: %v", err)
 		}

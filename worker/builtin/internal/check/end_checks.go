@@ -26,8 +26,8 @@ var endChecks = []check{
 	{"process group", "The end of the process; SUP-12", "what the worker starts stays in its process group", needSession, checkGroup},
 	{"environment", "Start; SUP-18", "no handshake in the environment of what it starts", needSession, checkEnvironment},
 	{"exit", "The end of a session; SUP-1", "EXIT as the last frame when the server behind a session ends", needSession, checkExit},
-	{"end of input", "The end of the process; SUP-12", "it ends, with all below it, at the end of its stdin", needSession, checkEndOfInput},
-	{"terminate", "The end of the process; SUP-12", "it ends, with all below it, on TERM", needSession, checkTerminate},
+	{"end of input", "The end of the process; SUP-12", "it ends, with all below it, at the end of its stdin", wantSession, checkEndOfInput},
+	{"terminate", "The end of the process; SUP-12", "it ends, with all below it, on TERM", wantSession, checkTerminate},
 	{"other wire version", "Start; SUP-17", "a supervisor of a far version is not agreed with", needWorkerLine, checkOtherVersion},
 	{"no supervisor", "Start", "without the cookie no handshake", needWorkerLine, checkNoSupervisor},
 }
