@@ -42,6 +42,7 @@ type Conn struct {
 	exit    *workerv1.Exit
 	alive   time.Time // when the worker last sent a frame, or owed none
 	pinged  bool      // since then
+	held    bool      // a frame of it waits for the client to read
 }
 
 // drainLinger is how long a drained worker stays connected: what it has to say
@@ -96,10 +97,20 @@ func (c *Conn) recvAll() {
 }
 
 func (c *Conn) pass(f *workerv1.Frame) {
+	c.hold(true)
 	c.proxy.out.awaitRoom(outboxRoom)
+	c.hold(false)
 	c.proxy.do(func(s *session.Session, out *session.Output) {
 		s.Frame(c.link, session.Frame{Kind: session.Kind(f.Kind), ID: f.Id, Payload: f.Payload}, out)
 	})
+}
+
+// hold notes that a frame of the worker waits until the client has read: it is
+// not the worker who is silent then.
+func (c *Conn) hold(held bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held, c.alive = held, time.Now()
 }
 
 func (c *Conn) ready() {
@@ -149,7 +160,7 @@ func (c *Conn) Hung(d time.Duration) bool {
 	c.proxy.do(func(s *session.Session, _ *session.Output) { waits = s.Waits(c.link) })
 	c.mu.Lock()
 	now := time.Now()
-	if !waits {
+	if !waits || c.held {
 		c.alive, c.pinged = now, false
 	}
 	silent := now.Sub(c.alive)
