@@ -124,24 +124,12 @@ func (s *State) Ended(end End, began, now time.Time) Decision {
 	switch end {
 	case Crash:
 		pause := s.crash.charge(now, s.policy)
-		if s.crash.open {
-			return s.Next(now)
-		}
-		return Decision{At: now.Add(s.jitter(pause))}
+		return s.crash.decide(now.Add(s.jitter(pause)))
 	case Handoff:
 		s.handoff.charge(now, s.policy)
+		return s.handoff.decide(now)
 	}
-	return s.Next(now)
-}
-
-// Next returns when the next start may happen without anybody's asking.
-func (s *State) Next(now time.Time) Decision {
-	for _, c := range s.circuits() {
-		if c.open {
-			return Decision{Open: true, At: c.retryAt, Reason: c.reason()}
-		}
-	}
-	return Decision{At: now}
+	return Decision{At: now} // a probe that ends so goes on with the next start
 }
 
 // Demand is asked when a request comes while a circuit is open: it reports
@@ -196,6 +184,14 @@ func (c *circuit) charge(now time.Time, p Policy) time.Duration {
 	c.open, c.probing = true, false
 	c.retryAt = now.Add(cooldown(p.Cooldown, c.fails))
 	return 0
+}
+
+// decide returns the next start: at, unless the circuit is open.
+func (c *circuit) decide(at time.Time) Decision {
+	if c.open {
+		return Decision{Open: true, At: c.retryAt, Reason: c.reason()}
+	}
+	return Decision{At: at}
 }
 
 // recent returns the events that lie within the window.
