@@ -48,7 +48,7 @@ type life struct {
 type end struct {
 	// cause is what the client is told; its message is a whole sentence.
 	cause *protocol.Error
-	// proven: the worker had answered something.
+	// proven: the worker had answered something that the client could use.
 	proven bool
 }
 
@@ -174,7 +174,7 @@ func (l *life) serve(ctx context.Context, conn Conn) (again bool, e end) {
 	}
 	conn.Detach(shown)
 	state := conn.State()
-	e = end{proven: state.Proven, cause: protocol.NewError(protocol.WorkerUnavailable, "the server "+loss.Cause)}
+	e = end{proven: state.Proven && state.Refused == "", cause: protocol.NewError(protocol.WorkerUnavailable, "the server "+loss.Cause)}
 	e.cause.Generation, e.cause.Exit, e.cause.StderrTail = l.number, loss.Exit, loss.StderrTail
 	switch {
 	case state.Refused != "":

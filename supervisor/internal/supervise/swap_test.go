@@ -1,0 +1,224 @@
+package supervise
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// C15: the new worker is ready before the old one is let go, which answers
+// what it has.
+func TestOverlap(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		old, oldConn := w.serve(w.awaitStart(1, 0))
+		done := w.swap()
+		s := w.awaitStart(2, 0)
+		if got := w.s.Status(); got.State != "swapping" || got.Generation != 1 {
+			t.Errorf("Status() = %+v", got)
+		}
+		_, c := w.serve(s)
+		if o := <-done; o.Generation != 2 || o.Err != nil {
+			t.Errorf("outcome %+v", o)
+		}
+		if got := w.s.Status(); got.Generation != 2 || len(got.Draining) != 1 || got.Draining[0] != 1 || !c.promoted {
+			t.Errorf("Status() = %+v", got)
+		}
+		if old.isGone() {
+			t.Fatal("the old worker was not let drain")
+		}
+		close(oldConn.drained)
+		if loss := <-oldConn.losses; loss.Cause != "was replaced" {
+			t.Errorf("loss %+v", loss)
+		}
+		synctest.Wait()
+		if got := w.s.Status(); !old.isGone() || len(got.Draining) > 0 || got.Crashes > 0 {
+			t.Errorf("gone: %v, Status() = %+v", old.isGone(), got)
+		}
+	})
+}
+
+func TestDrainDeadline(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		old, oldConn := w.serve(w.awaitStart(1, 0))
+		w.swap()
+		w.serve(w.awaitStart(2, 0))
+		began := time.Now()
+		loss := <-oldConn.losses
+		if d := time.Since(began); d != 10*time.Second || !strings.Contains(loss.Cause, "drain timeout") || !old.isGone() {
+			t.Errorf("after %v: loss %+v", d, loss)
+		}
+	})
+}
+
+// A candidate that fails changes nothing and is charged to nothing.
+func TestCandidateFails(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		f, c := w.serve(w.awaitStart(1, 0))
+		done := w.swap()
+		w.awaitStart(2, 0).fail(errors.New("does not compile"))
+		if o := <-done; o.Generation != 1 || o.Err == nil || !strings.Contains(o.Err.Error(), "does not compile") {
+			t.Errorf("outcome %+v", o)
+		}
+		synctest.Wait()
+		if got := w.s.Status(); got.State != "serving" || got.Generation != 1 || got.Crashes != 0 || w.downs() > 0 || f.isGone() {
+			t.Errorf("Status() = %+v, told %q", got, w.told)
+		}
+		done = w.swap()
+		candidate := w.run(w.awaitStart(3, 0))
+		(<-candidate.conns).set(func(c *fakeConn) { c.state.Refused = "version_changed" })
+		candidate.die(crashed)
+		if o := <-done; o.Generation != 1 || o.Err == nil || !strings.Contains(o.Err.Error(), "version_changed") {
+			t.Errorf("outcome %+v", o)
+		}
+		select {
+		case l := <-c.losses:
+			t.Errorf("the serving worker was lost: %+v", l)
+		default:
+		}
+	})
+}
+
+// SUP-6: a trigger joins a start whose executable is not resolved yet; all that
+// come later have one follow-up together.
+func TestTriggers(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		w.serve(w.awaitStart(1, 0))
+		first := w.swap()
+		s := w.awaitStart(2, 0)
+		joined := w.swap()
+		s.resolved()
+		late, later := w.swap(), w.swap()
+		w.serve(s)
+		for _, o := range []Outcome{<-first, <-joined} {
+			if o.Generation != 2 || o.Err != nil {
+				t.Errorf("outcome %+v", o)
+			}
+		}
+		w.serve(w.awaitStart(3, 0))
+		for _, o := range []Outcome{<-late, <-later} {
+			if o.Generation != 3 || o.Err != nil {
+				t.Errorf("outcome %+v", o)
+			}
+		}
+		select {
+		case s := <-w.starts:
+			t.Errorf("start of %d for nobody", s.number)
+		case <-time.After(time.Hour):
+		}
+	})
+}
+
+// The serving worker dies while a candidate starts: the candidate is its
+// replacement.
+func TestLostDuringSwap(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		f, _ := w.serve(w.awaitStart(1, 0))
+		done := w.swap()
+		s := w.awaitStart(2, 0)
+		f.die(crashed)
+		synctest.Wait()
+		w.serve(s)
+		if o := <-done; o.Generation != 2 || o.Err != nil {
+			t.Errorf("outcome %+v", o)
+		}
+		if got := w.s.Status(); got.State != "serving" || got.Crashes != 1 {
+			t.Errorf("Status() = %+v", got)
+		}
+		select {
+		case s := <-w.starts:
+			t.Errorf("another start, of %d", s.number)
+		case <-time.After(time.Hour):
+		}
+	})
+}
+
+// A candidate that fails after the serving worker has died is a start that
+// failed.
+func TestLostDuringSwapThatFails(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		f, _ := w.serve(w.awaitStart(1, 0))
+		done := w.swap()
+		s := w.awaitStart(2, 0)
+		f.die(crashed)
+		synctest.Wait()
+		s.fail(errors.New("no"))
+		if o := <-done; o.Generation != 0 || o.Err == nil {
+			t.Errorf("outcome %+v", o)
+		}
+		w.serve(w.awaitStart(3, 100*time.Millisecond))
+	})
+}
+
+// The loss of a draining worker is its own end and nobody else's.
+func TestLostWhileDraining(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		old, oldConn := w.serve(w.awaitStart(1, 0))
+		w.swap()
+		f, _ := w.serve(w.awaitStart(2, 0))
+		old.die(crashed)
+		if loss := <-oldConn.losses; loss.Exit == nil || *loss.Exit != crashed {
+			t.Errorf("loss %+v", loss)
+		}
+		synctest.Wait()
+		if got := w.s.Status(); got.Crashes != 0 || got.Generation != 2 || f.isGone() {
+			t.Errorf("Status() = %+v", got)
+		}
+	})
+}
+
+// Sequential: never two workers at a time.
+func TestSequential(t *testing.T) {
+	inWorld(t, func(c *Config) { c.Mode = Sequential }, func(t *testing.T, w *world) {
+		old, oldConn := w.serve(w.awaitStart(1, 0))
+		done := w.swap()
+		if !oldConn.retired {
+			t.Error("the old worker still serves")
+		}
+		time.Sleep(time.Second)
+		close(oldConn.drained)
+		s := w.awaitStart(2, 0)
+		if !old.isGone() {
+			t.Error("two workers at a time")
+		}
+		w.serve(s)
+		if o := <-done; o.Generation != 2 || o.Err != nil {
+			t.Errorf("outcome %+v", o)
+		}
+	})
+}
+
+// A worker that asks for its upgrade is replaced while it still serves.
+func TestHandoffWanted(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		old, _ := w.serve(w.awaitStart(1, 0))
+		close(old.handoff)
+		w.serve(w.awaitStart(2, 0))
+		if got := w.s.Status(); got.Generation != 2 || got.Handoffs != 1 || got.Crashes != 0 {
+			t.Errorf("Status() = %+v", got)
+		}
+	})
+}
+
+// A swap re-arms an open circuit; one that comes at the end is told so.
+func TestSwapRearms(t *testing.T) {
+	inWorld(t, func(c *Config) { c.Policy.Crash.Count = 0 }, func(t *testing.T, w *world) {
+		w.awaitStart(1, 0).fail(errors.New("no"))
+		synctest.Wait()
+		if got := w.s.Status(); got.State != "open" {
+			t.Errorf("Status() = %+v", got)
+		}
+		done := w.swap()
+		w.serve(w.awaitStart(2, 0))
+		if o := <-done; o.Generation != 2 {
+			t.Errorf("outcome %+v", o)
+		}
+		w.cancel()
+		<-w.ran
+		if _, err := w.s.Swap(t.Context()); !errors.Is(err, ErrEnded) {
+			t.Errorf("Swap() at the end = %v", err)
+		}
+		w.ran <- nil
+	})
+}
