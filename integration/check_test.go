@@ -252,26 +252,21 @@ func TestCheckExitsAndPrints(t *testing.T) {
 // badWorker returns testdata/badworker as a program.
 func badWorker(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(harness.RunDir(t), "badworker"+exe())
-	if err := buildBadWorker(path); err != nil {
-		t.Fatal(err)
+	badWorkerBuilt.Lock()
+	defer badWorkerBuilt.Unlock()
+	if badWorkerBuilt.path == "" {
+		path := filepath.Join(harness.RunDir(t), "badworker"+exe())
+		harness.Go(t, "", "build", "-o", path, "./testdata/badworker")
+		badWorkerBuilt.path = path
 	}
-	return path
+	return badWorkerBuilt.path
 }
 
-var (
-	badWorkerOnce sync.Once
-	badWorkerErr  error
-)
+// badWorkerBuilt is testdata/badworker, which is built once.
+var badWorkerBuilt struct {
+	sync.Mutex
 
-func buildBadWorker(path string) error {
-	badWorkerOnce.Do(func() {
-		out, err := exec.Command("go", "build", "-o", path, "./testdata/badworker").CombinedOutput()
-		if err != nil {
-			badWorkerErr = errors.Join(err, errors.New(string(out)))
-		}
-	})
-	return badWorkerErr
+	path string
 }
 
 // TestSkewedWorkers: SUP-17. A worker older than this build, without features

@@ -90,7 +90,7 @@ func main() {
 		os.Args = append(os.Args, "older")
 	}
 	if os.Args[1] == "sleep" {
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		return
 	}
 	m, known := modes[os.Args[1]]
@@ -110,7 +110,7 @@ func (m mode) run() error {
 		fmt.Fprintln(os.Stderr, "cannot find my database")
 		os.Exit(3)
 	}
-	os.Stdout.WriteString(m.first)
+	_, _ = os.Stdout.WriteString(m.first)
 	if !m.mute {
 		if err := m.serve(); err != nil {
 			return err
@@ -143,7 +143,7 @@ func (m mode) serve() error {
 	}
 	server := grpc.NewServer(options...)
 	workerv1.RegisterWorkerServiceServer(server, &worker{mode: m})
-	go server.Serve(listener) // ends with the process
+	go func() { _ = server.Serve(listener) }() // ends with the process
 	if len(m.child) > 0 {
 		child := exec.Command(m.child[0], m.child[1:]...)
 		if !m.childEnv {

@@ -20,7 +20,7 @@ const silentVariable = "CHECK_TEST_SILENT"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(silentVariable) != "" {
-		time.Sleep(time.Hour) // until it is killed
+		<-time.After(time.Hour) // until it is killed
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -80,18 +80,17 @@ func faultOf(frame *workerv1.Frame) string {
 // cancelFault tells whether a cancellation travels as one.
 func cancelFault(frame *workerv1.Frame, env envelope.Envelope) string {
 	const method = "notifications/cancelled"
-	switch frame.GetKind() {
-	case workerv1.Frame_KIND_NOTIFICATION:
+	if frame.GetKind() != workerv1.Frame_KIND_CANCEL {
 		if env.Method == method {
 			return "a cancellation has to be a CANCEL"
 		}
-	case workerv1.Frame_KIND_CANCEL:
-		if env.Method != method {
-			return "its payload is no " + method
-		}
-		if _, ok := envelope.Find(env.Params.Of(frame.GetPayload()), "requestId"); !ok {
-			return "its params have no requestId"
-		}
+		return ""
+	}
+	if env.Method != method {
+		return "its payload is no " + method
+	}
+	if _, ok := envelope.Find(env.Params.Of(frame.GetPayload()), "requestId"); !ok {
+		return "its params have no requestId"
 	}
 	return ""
 }

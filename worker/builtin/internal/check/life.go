@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -187,7 +188,7 @@ func (l *life) announced(ctx context.Context) (handshake, error) {
 		return handshake{}, fmt.Errorf("it ended before its handshake: %v", l.process.Exit())
 	case n > 0:
 		return handshake{}, fmt.Errorf("%w: %.100q", errPrinting, stray[0])
-	case context.Cause(ctx) != context.DeadlineExceeded:
+	case !errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		return handshake{}, context.Cause(ctx)
 	}
 	return handshake{}, errSilent
@@ -214,7 +215,7 @@ func (l *life) dial(h handshake) error {
 func (l *life) describe(ctx context.Context, version string) error {
 	info, err := l.worker.Describe(ctx, &workerv1.DescribeRequest{Version: version, MaxFrame: protocol.DefaultMaxFrame})
 	if err != nil {
-		return fmt.Errorf("Describe: %w", err)
+		return fmt.Errorf("answer to Describe: %w", err)
 	}
 	l.info = info
 	return nil
@@ -222,12 +223,7 @@ func (l *life) describe(ctx context.Context, version string) error {
 
 // declares reports whether the worker has the feature.
 func (l *life) declares(feature string) bool {
-	for _, f := range l.info.GetFeatures() {
-		if f == feature {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(l.info.GetFeatures(), feature)
 }
 
 func (l *life) alive() bool {

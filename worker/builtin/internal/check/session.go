@@ -135,6 +135,7 @@ func (s *session) take(frame *workerv1.Frame) {
 				s.exit = &workerv1.Exit{}
 			}
 		})
+	default: // nothing to do, or unknown
 	}
 }
 
