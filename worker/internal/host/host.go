@@ -87,8 +87,12 @@ func (h *Host) Start() {
 		VersionedPlugins: protocol.Versions(h.service),
 		GRPCServer:       h.newServer,
 		// Only what keeps the worker from serving is worth a line; the
-		// supervisor shows it with the failed start.
-		Logger: hclog.New(&hclog.LoggerOptions{Name: "holdfast", Level: hclog.Error, Output: os.Stderr}),
+		// supervisor shows it with the failed start. That a stopped server
+		// has been stopped is not.
+		Logger: hclog.New(&hclog.LoggerOptions{
+			Name: "holdfast", Level: hclog.Error, Output: os.Stderr,
+			Exclude: func(hclog.Level, string, ...any) bool { return h.isStopping() },
+		}),
 	}
 	go func() { // ends when the server is stopped, by Stop or by the supervisor
 		defer close(h.done)
@@ -99,6 +103,15 @@ func (h *Host) Start() {
 			h.err = ErrNotServed
 		}
 	}()
+}
+
+func (h *Host) isStopping() bool {
+	select {
+	case <-h.stopping:
+		return true
+	default:
+		return false
+	}
 }
 
 // Done is closed when the server has ended.
