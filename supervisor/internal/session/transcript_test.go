@@ -35,6 +35,8 @@ var update = flag.Bool("update", false, "write what the session does into testda
 //	lost LINK [exit=N] [signal=S] [stderr=S] [unsent=N,N]
 //	unsent NUMBER                         the link had no room for a frame
 //	starting, down CAUSE, close
+//	promote LINK, retire LINK             the serving link changes, or ends
+//	drained LINK                          has it answered what it had
 //	wait DURATION                         time passes, then Expire
 //	state                                 shows what the session says of itself
 //
@@ -180,6 +182,12 @@ func (p *player) event(t *testing.T, line string) {
 		s.Down(protocol.NewError(protocol.WorkerUnavailable, rest), time.Unix(1<<40, 0), out)
 	case "close":
 		s.Close(out)
+	case "promote":
+		fmt.Fprintf(&p.text, "    promoted: %v\n", s.Promote(Link(number(t, rest)), out))
+	case "retire":
+		s.Retire(Link(number(t, rest)), out)
+	case "drained":
+		fmt.Fprintf(&p.text, "    drained: %v\n", s.Drained(Link(number(t, rest))))
 	case "wait":
 		d, err := time.ParseDuration(rest)
 		if err != nil {
@@ -265,7 +273,9 @@ func parseLoss(t *testing.T, s string) (Link, Loss) {
 	return Link(number(t, link)), loss
 }
 
-var kindNames = map[Kind]string{Request: "request", Response: "response", Notification: "notification", Cancel: "cancel"}
+var kindNames = map[Kind]string{
+	Request: "request", Response: "response", Notification: "notification", Cancel: "cancel", Drain: "drain",
+}
 
 // show writes down what the session wants done.
 func (p *player) show() {
@@ -273,10 +283,15 @@ func (p *player) show() {
 		fmt.Fprintf(&p.text, "    client <- %s\n", bytes.TrimSpace(l))
 	}
 	for _, f := range p.out.Frames {
-		fmt.Fprintf(&p.text, "    %d <- %s %d %s\n", f.Link, kindNames[f.Frame.Kind], f.Frame.ID, f.Frame.Payload)
+		text := fmt.Sprintf("    %d <- %s %d %s", f.Link, kindNames[f.Frame.Kind], f.Frame.ID, f.Frame.Payload)
+		p.text.WriteString(strings.TrimRight(text, " ") + "\n")
 	}
 	if p.out.Ready != 0 {
-		fmt.Fprintf(&p.text, "    %d serves\n", p.out.Ready)
+		what := "could serve"
+		if p.session.Serving() == p.out.Ready {
+			what = "serves"
+		}
+		fmt.Fprintf(&p.text, "    %d %s\n", p.out.Ready, what)
 	}
 	if p.out.Refused != 0 {
 		fmt.Fprintf(&p.text, "    %d refused: %s\n", p.out.Refused, p.out.RefusedReason)

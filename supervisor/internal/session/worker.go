@@ -199,8 +199,8 @@ func (s *Session) frameAnswer(from Link, l *link, f Frame, out *Output) {
 
 // answerLine returns the line that answers r with a worker's payload: the
 // payload itself with the client's own id, which stands in the result of a
-// listen too. An answer that is no legal message becomes an internal error for
-// that id.
+// listen too, and the envelope of the payload. An answer that is no legal message
+// becomes an internal error for that id.
 func answerLine(r *request, payload []byte, out *Output) ([]byte, envelope.Envelope, bool) {
 	env, err := envelope.Peek(payload)
 	if err == nil && !env.Kind.IsAnswer() {
@@ -210,18 +210,19 @@ func answerLine(r *request, payload []byte, out *Output) ([]byte, envelope.Envel
 		out.notice("the worker's answer is no legal message: "+err.Error(), r.method, r.id)
 		return rpcErrorLine(r.id, -32603, "the server's answer is no legal JSON-RPC response: "+err.Error()), env, false
 	}
+	line, id := payload, env.ID
 	if r.method == methodListen && env.Kind == envelope.Response {
 		if span, ok := envelope.Find(env.Result.Of(payload), "_meta", subscriptionKey); ok {
-			payload = envelope.Splice(payload, within(env.Result, span), r.id)
-			if env, err = envelope.Peek(payload); err != nil {
-				return rpcErrorLine(r.id, -32603, err.Error()), env, false
+			line = envelope.Splice(line, within(env.Result, span), r.id)
+			if id.Start > env.Result.Start {
+				id = within(envelope.Span{Start: len(line) - len(payload)}, id)
 			}
 		}
 	}
-	if !bytes.Equal(env.ID.Of(payload), r.id) {
-		payload = envelope.Splice(payload, env.ID, r.id)
+	if !bytes.Equal(id.Of(line), r.id) {
+		line = envelope.Splice(line, id, r.id)
 	}
-	return payload, env, true
+	return line, env, true
 }
 
 // learn remembers what later workers have to be told.
