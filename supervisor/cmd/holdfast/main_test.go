@@ -16,6 +16,8 @@ var update = flag.Bool("update", false, "write the help texts into testdata")
 func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	dir := t.TempDir()
+	t.Setenv("HOME", dir) // nobody's own settings
+	t.Setenv("XDG_CONFIG_HOME", dir)
 	file := func(name string) *os.File {
 		f, err := os.Create(filepath.Join(dir, name))
 		if err != nil {
