@@ -41,11 +41,12 @@ func (g *Generation) Open() (*Stream, error) {
 }
 
 // Send queues a frame. It reports false, and drops the frame, if the frame is
-// a request and the queue is full: cancels and answers always go.
-func (s *Stream) Send(f *workerv1.Frame) bool {
+// a request that was not held and the queue is full: cancels and answers always
+// go, and what is held has a bound of its own.
+func (s *Stream) Send(f *workerv1.Frame, held bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f.Kind == workerv1.Frame_KIND_REQUEST && s.size > 0 && s.size+len(f.Payload) > maxQueued {
+	if !held && f.Kind == workerv1.Frame_KIND_REQUEST && s.size > 0 && s.size+len(f.Payload) > maxQueued {
 		return false
 	}
 	s.queue = append(s.queue, f)

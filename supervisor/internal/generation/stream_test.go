@@ -27,7 +27,7 @@ func request(id uint64, command string) *workerv1.Frame {
 
 func echo(t *testing.T, s *Stream, id uint64, text string) {
 	t.Helper()
-	if !s.Send(request(id, "echo "+text)) {
+	if !s.Send(request(id, "echo "+text), false) {
 		t.Fatal("no room")
 	}
 	f, err := s.Recv()
@@ -43,7 +43,7 @@ func TestStreams(t *testing.T) {
 	echo(t, a, 1, "one")
 	echo(t, b, 1, "two")
 	for id := range uint64(100) { // order is kept
-		a.Send(request(id, "echo x"))
+		a.Send(request(id, "echo x"), false)
 	}
 	for id := range uint64(100) {
 		if f, err := a.Recv(); err != nil || f.Id != id {
@@ -58,7 +58,7 @@ func TestStreams(t *testing.T) {
 	}
 	echo(t, b, 2, "three")
 	// SUP-21: the worker ends one session and lives on.
-	b.Send(request(3, "close"))
+	b.Send(request(3, "close"), false)
 	if _, err := b.Recv(); err == nil {
 		t.Error("the stream goes on")
 	}
@@ -91,12 +91,12 @@ func TestLost(t *testing.T) {
 			g := h.start(h.config("good"))
 			p := h.accept()
 			s, other := open(t, g), open(t, g)
-			s.Send(request(1, "say last words"))
-			s.Send(request(2, "echo answered"))
-			s.Send(request(3, "poke"))
+			s.Send(request(1, "say last words"), false)
+			s.Send(request(2, "echo answered"), false)
+			s.Send(request(3, "poke"), false)
 			h.accept()
 			echo(t, other, 1, "x") // the answer on s was written before this one
-			other.Send(request(2, tt.command))
+			other.Send(request(2, tt.command), false)
 			if f, err := other.Recv(); err == nil {
 				t.Errorf("the stream goes on with %v", f)
 			}
@@ -129,10 +129,10 @@ func TestPipesHeld(t *testing.T) {
 	g := h.start(h.config("good"))
 	h.accept()
 	s := open(t, g)
-	s.Send(request(1, "orphan"))
+	s.Send(request(1, "orphan"), false)
 	orphan := h.accept()
 	defer orphan.kill()
-	s.Send(request(2, "exit 4"))
+	s.Send(request(2, "exit 4"), false)
 	if _, err := s.Recv(); err == nil {
 		t.Error("the stream goes on")
 	}
@@ -188,7 +188,7 @@ func TestDeaf(t *testing.T) {
 	s := open(t, g)
 	payload := strings.Repeat("x", 1<<20)
 	var last uint64
-	for last < 100 && s.Send(request(last+1, payload)) {
+	for last < 100 && s.Send(request(last+1, payload), false) {
 		last++
 	}
 	if last < maxQueued>>20 || last == 100 {
@@ -196,10 +196,10 @@ func TestDeaf(t *testing.T) {
 	}
 	cancel := request(last, payload)
 	cancel.Kind = workerv1.Frame_KIND_CANCEL
-	if !s.Send(cancel) {
+	if !s.Send(cancel, false) {
 		t.Error("a cancel was refused")
 	}
-	if s.Send(request(last+1, payload)) {
+	if s.Send(request(last+1, payload), false) {
 		t.Error("a request was taken beyond the bound")
 	}
 	began := time.Now()

@@ -15,8 +15,9 @@ import (
 
 // Stream is one MCP connection to a worker.
 type Stream interface {
-	// Send queues a frame, or reports that there is no room for it.
-	Send(f *workerv1.Frame) bool
+	// Send queues a frame, or reports that there is no room for it. A held one
+	// is always taken.
+	Send(f *workerv1.Frame, held bool) bool
 	// Recv returns the next frame of the worker; its error is final.
 	Recv() (*workerv1.Frame, error)
 	// Close ends the connection and returns the numbers of the requests that

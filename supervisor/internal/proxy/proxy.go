@@ -223,7 +223,7 @@ func (p *Proxy) sendLocked(o session.Outgoing, out *session.Output) {
 		return
 	}
 	f := &workerv1.Frame{Kind: workerv1.Frame_Kind(o.Frame.Kind), Id: o.Frame.ID, Payload: o.Frame.Payload}
-	if !c.stream.Send(f) {
+	if !c.stream.Send(f, o.Held) {
 		p.session.Unsent(o.Frame.ID, out)
 	}
 }

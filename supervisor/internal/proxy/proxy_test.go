@@ -35,7 +35,7 @@ func newStream() *stream {
 	return &stream{up: make(chan *workerv1.Frame), closed: make(chan struct{})}
 }
 
-func (s *stream) Send(f *workerv1.Frame) bool {
+func (s *stream) Send(f *workerv1.Frame, _ bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.full && f.Kind == workerv1.Frame_KIND_REQUEST {

@@ -104,6 +104,7 @@ func (s *Session) receiveRequest(line []byte, env envelope.Envelope, now time.Ti
 			"too many requests wait for the server; this one was not executed"), out)
 		return
 	}
+	s.mute(key)
 	s.byID[key] = r.number
 	if r.token != "" {
 		s.byToken[r.token] = r.number
@@ -116,6 +117,16 @@ func (s *Session) receiveRequest(line []byte, env envelope.Envelope, now time.Ti
 		return
 	}
 	s.send(r, out)
+}
+
+// mute forgets a cancelled request whose id the client uses again: a late
+// answer to it would be taken for one to the new request.
+func (s *Session) mute(key string) {
+	for _, number := range s.forlorn {
+		if r := s.sent[number]; r != nil && r.gone && r.key == key {
+			s.forget(r)
+		}
+	}
 }
 
 // send puts a request on the serving link.
@@ -149,6 +160,7 @@ func (s *Session) flush(out *Output) {
 		}
 		s.unqueued(it.request)
 		s.send(it.request, out)
+		out.Frames[len(out.Frames)-1].Held = true
 	}
 }
 
@@ -175,10 +187,14 @@ func (s *Session) receiveNotification(line []byte, env envelope.Envelope, out *O
 
 func (s *Session) forwardNotification(line []byte, out *Output) {
 	out.frame(s.serving, Notification, 0, line)
-	if s.told.initialized != nil {
-		return
-	}
-	if env, err := envelope.Peek(line); err == nil && env.Method == noteInitialized {
+	env, err := envelope.Peek(line)
+	switch {
+	case err != nil:
+	case env.Method == noteRootsChanged:
+		for n, l := range s.links {
+			l.roots = l.roots || n != s.serving && l.phase < serving
+		}
+	case env.Method == noteInitialized && s.told.initialized == nil:
 		s.told.initialized = line
 		s.links[s.serving].ready = true
 		s.releaseEarly(s.serving, out)
@@ -227,14 +243,24 @@ func (s *Session) receiveCancel(line []byte, env envelope.Envelope, out *Output)
 // to questions of a link that is gone go nowhere (SUP-7).
 func (s *Session) receiveAnswer(line []byte, env envelope.Envelope, out *Output) {
 	id := env.ID.Of(line)
-	n, err := strconv.ParseInt(string(id), 10, 32)
-	q, ok := s.asked[int32(n)]
-	if err != nil || !ok {
+	q, ok := s.takeQuestion(id)
+	if !ok {
 		out.notice("dropped an answer: nobody asked", "", id)
 		return
 	}
-	delete(s.asked, int32(n))
 	out.frame(q.link, Response, q.id, line)
+}
+
+// takeQuestion returns the request of a worker that the client knows by id, and
+// forgets it: it has one answer.
+func (s *Session) takeQuestion(id []byte) (question, bool) {
+	n, err := strconv.ParseInt(string(id), 10, 32)
+	q, ok := s.asked[int32(n)]
+	if err != nil || !ok {
+		return question{}, false
+	}
+	delete(s.asked, int32(n))
+	return q, true
 }
 
 // ReceiveTooLong refuses a line that exceeds the frame limit, of which only
@@ -243,16 +269,19 @@ func (s *Session) ReceiveTooLong(head, tail []byte, size int64, out *Output) {
 	out.notice("refused a line of "+strconv.FormatInt(size, 10)+" bytes", "", nil)
 	e := protocol.NewError(protocol.FrameTooLarge,
 		"the message has "+strconv.FormatInt(size, 10)+" bytes, more than the frame limit allows; it was not sent")
-	out.line(errorLine(idOfFragments(head, tail), e.RPC()))
+	env, _ := envelope.Peek(head) // its error is that the line goes on
+	if !env.Kind.IsAnswer() {
+		out.line(errorLine(idOfFragments(head, tail, env), e.RPC()))
+		return
+	}
+	if q, ok := s.takeQuestion(env.ID.Of(head)); ok {
+		out.frame(q.link, Response, q.id, errorLine(env.ID.Of(head), e.RPC()))
+	}
 }
 
-// idOfFragments finds the id of a request whose middle is missing: Peek tells
-// it if it stands before the fault; else it may be the last member.
-func idOfFragments(head, tail []byte) []byte {
-	env, _ := envelope.Peek(head) // its error is that the line goes on
-	if env.Kind.IsAnswer() {
-		return nil
-	}
+// idOfFragments finds the id of a request whose middle is missing: env has it
+// if it stands before the gap; else it may be the last member.
+func idOfFragments(head, tail []byte, env envelope.Envelope) []byte {
 	if !env.ID.IsZero() {
 		return env.ID.Of(head)
 	}

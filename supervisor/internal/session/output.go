@@ -31,6 +31,9 @@ type Frame struct {
 type Outgoing struct {
 	Link  Link
 	Frame Frame
+	// Held: the request has waited, within the bounds of what may wait, and is
+	// to be taken although much is sent at once.
+	Held bool
 }
 
 // Output is what the caller has to do after an event, in this order. Calls
@@ -71,7 +74,7 @@ func (o *Output) Reset() {
 func (o *Output) line(b []byte) { o.Lines = append(o.Lines, b) }
 
 func (o *Output) frame(l Link, k Kind, id uint64, payload []byte) {
-	o.Frames = append(o.Frames, Outgoing{l, Frame{k, id, payload}})
+	o.Frames = append(o.Frames, Outgoing{Link: l, Frame: Frame{k, id, payload}})
 }
 
 func (o *Output) notice(what, method string, id []byte) {

@@ -128,8 +128,8 @@ func (s *Session) catchUp(to Link, l *link, out *Output) {
 		s.own[n] = ownCall{to, methodSetLevel}
 		out.frame(to, Request, n, requestLine(n, methodSetLevel, s.told.setLevel))
 	}
-	if s.rootsChanged {
-		s.rootsChanged = false
+	if s.rootsChanged || l.roots {
+		s.rootsChanged, l.roots = false, false
 		out.frame(to, Notification, 0, notificationLine(noteRootsChanged, nil))
 	}
 }

@@ -113,8 +113,10 @@ type link struct {
 	shaken     bool   // its worker has been told the handshake
 	ready      bool   // its worker has been told the client's initialized
 	level      []byte // params of the logging/setLevel that its worker took
+	roots      bool   // the client's roots have changed since the link came
 	// early holds what the worker sent before its first initialize answer.
-	early []Frame
+	early     []Frame
+	earlySize int // bytes
 }
 
 // question is a request of a worker, known to the client by another number.
@@ -132,9 +134,12 @@ type ownCall struct {
 // or may not answer them.
 const maxForlorn = 1024
 
-// maxEarly bounds what is kept of a worker that talks before it has answered
-// initialize.
-const maxEarly = 256
+// maxEarly and maxEarlyBytes bound what is kept of a worker that talks before
+// it has answered initialize.
+const (
+	maxEarly      = 256
+	maxEarlyBytes = 4 << 20
+)
 
 // New returns the session of a client that has not said anything. version is
 // that of holdfast itself.

@@ -22,8 +22,9 @@ func (s *Session) Frame(from Link, f Frame, out *Output) {
 		return
 	}
 	if s.tooEarly(l) {
-		if len(l.early) < maxEarly {
+		if len(l.early) < maxEarly && l.earlySize+len(f.Payload) <= maxEarlyBytes {
 			l.early = append(l.early, f)
+			l.earlySize += len(f.Payload)
 		} else {
 			out.notice("dropped a message: too many before the initialize answer", "", nil)
 		}
@@ -177,13 +178,6 @@ func (s *Session) frameAnswer(from Link, l *link, f Frame, out *Output) {
 	if r == nil || r.link != from {
 		out.notice("dropped a late answer", "", nil)
 		return
-	}
-	if r.gone {
-		// The client may have given the id to another request meanwhile.
-		if _, reused := s.byID[r.key]; reused {
-			s.forget(r)
-			return
-		}
 	}
 	line, env, ok := answerLine(r, f.Payload, out)
 	s.forget(r)

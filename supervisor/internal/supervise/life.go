@@ -36,6 +36,7 @@ type life struct {
 	resolve   sync.Once
 	drainAsk  chan struct{} // closed by drain
 	drainOnce sync.Once
+	promoted  chan struct{} // closed by the owner when the life serves
 
 	worker  Worker
 	charged bool // the owner's: its handoff counts already
@@ -55,7 +56,7 @@ type end struct {
 func newLife(s *Supervisor, n uint64) *life {
 	return &life{
 		s: s, number: n, began: time.Now(),
-		resolved: make(chan struct{}), drainAsk: make(chan struct{}),
+		resolved: make(chan struct{}), drainAsk: make(chan struct{}), promoted: make(chan struct{}),
 	}
 }
 
@@ -195,7 +196,8 @@ func (l *life) await(ctx context.Context, conn Conn) (stop string, planned bool)
 	hang, stopHang := l.hangTicker()
 	defer stopHang()
 	handoff := l.worker.HandoffWanted()
-	drain := l.drainAsk
+	drain, promoted := l.drainAsk, l.promoted
+	ready, served := false, false
 	var drained <-chan struct{}
 	var overdue <-chan time.Time
 	for {
@@ -204,10 +206,16 @@ func (l *life) await(ctx context.Context, conn Conn) (stop string, planned bool)
 			return "", false
 		case <-ctx.Done():
 			return "was stopped at the end of the session", false
+		case <-promoted:
+			promoted = nil
+			served = true
 		case <-conn.Ready():
-			late.Stop()
+			ready = true
 			l.report(event{life: l, kind: lifeReady})
 		case <-late.C:
+			if ready && served {
+				continue
+			}
 			return "did not answer the handshake within " + l.s.config.StartTimeout.String() +
 				": it is alive but silent; is its stdout buffered?", false
 		case <-handoff:

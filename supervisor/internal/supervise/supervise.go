@@ -325,6 +325,7 @@ func (s *Supervisor) ready(ctx context.Context, l *life) {
 		return
 	}
 	s.candidate = nil
+	close(l.promoted)
 	if old := s.serving; old != nil {
 		s.draining[old] = struct{}{}
 		old.drain()
