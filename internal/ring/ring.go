@@ -38,7 +38,9 @@ type Options struct {
 // Ring is an io.Writer that keeps the last lines written to it.
 //
 // Blank lines are left out. Equal lines in a row are kept once and followed by
-// a line that says how often they were repeated. A line cut short ends in "…".
+// a line that says how often they were repeated. A line cut short ends in "…",
+// and one that came with such an end counts as cut short by who wrote it: what
+// stands there may be the beginning of a masked value.
 type Ring struct {
 	lines, lineBytes, sinkBytes int
 	masks                       masks
@@ -126,9 +128,11 @@ func (r *Ring) textLocked(finished bool) string {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return ""
 	}
-	masked := r.masks.apply(raw, r.cut || !finished)
-	text := sanitise(masked, r.cut)
-	if r.cut {
+	raw, cut := bytes.CutSuffix(raw, []byte(ellipsis))
+	cut = cut || r.cut
+	masked := r.masks.apply(raw, cut || !finished)
+	text := sanitise(masked, cut)
+	if cut {
 		text += ellipsis
 	}
 	return text

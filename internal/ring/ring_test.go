@@ -41,6 +41,8 @@ func TestTail(t *testing.T) {
 		{"SEC-3 short value stays", "short\n", []string{"short"}},
 		{"SEC-3 line of a value", "key second line\n", []string{"key ***"}},
 		{"SEC-3 unfinished value", "x=correct h", []string{"x=***"}},
+		{"SEC-3 value cut before", "x=correct h…\n", []string{"x=***…"}},
+		{"character cut before", "caf\xC3…\n", []string{"caf…"}},
 		{"SEC-3 prefix of a value", "x=correct\n", []string{"x=correct"}},
 		{"SEC-3 masked before cut", strings.Repeat("x", 34) + "correct horse and more\n", []string{strings.Repeat("x", 34) + "***…"}},
 		{"cut", strings.Repeat("x", 41) + "\n" + strings.Repeat("y", 40) + "\n", []string{strings.Repeat("x", 37) + "…", strings.Repeat("y", 40)}},
