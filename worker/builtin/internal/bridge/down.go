@@ -78,7 +78,7 @@ func (s *session) downResponse(n uint64, payload []byte) {
 	}
 	env, err := envelope.Peek(payload)
 	if err != nil || !env.Kind.IsAnswer() {
-		s.bridge.report.problem("replaced a bad answer of the client", fmt.Errorf("%s: %w", quote(payload), err))
+		s.bridge.report.problem("replaced a bad answer of the client", fmt.Errorf("%w: %s", err, quote(payload)))
 		s.enqueue(errorResponse(token, rpcError(codeInternal, "the client's answer is no JSON-RPC response")), true)
 		return
 	}

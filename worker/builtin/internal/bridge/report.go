@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"sync"
@@ -20,14 +21,17 @@ const (
 )
 
 const (
-	// reportInterval is the shortest time between two reports of one kind.
+	// reportInterval and reportBurst: so many reports of one kind in so much
+	// time, since an object printed for people has several lines.
 	reportInterval = 10 * time.Second
+	reportBurst    = 10
 	// quoteLimit is how many bytes of a bad line a report quotes.
 	quoteLimit = 120
 )
 
-// reporter tells the author of a server what is wrong with its output, each
-// kind at once and then at most every reportInterval, with a count of the rest.
+// reporter tells the author of a server what is wrong with its output: the
+// first reportBurst of each kind in a reportInterval, and a count of the rest
+// before the next.
 type reporter struct {
 	mu    sync.Mutex
 	w     io.Writer
@@ -36,8 +40,9 @@ type reporter struct {
 }
 
 type reported struct {
-	last time.Time
-	more int // since last
+	began time.Time // of the interval
+	said  int       // in it
+	more  int       // left out since
 }
 
 func newReporter(w io.Writer) *reporter {
@@ -55,7 +60,7 @@ func (r *reporter) junk(kind string, line []byte) {
 	case junkAnswer:
 		hint = "it was answered before, or cancelled, or never asked"
 	}
-	r.say(kind, fmt.Sprintf("dropped %s on stdout: %s (%s)", kind, quote(line), hint))
+	r.say(kind, fmt.Sprintf("dropped %s on stdout (%s): %s", kind, hint, quote(line)))
 }
 
 // problem reports anything else; kind limits the rate.
@@ -68,22 +73,32 @@ func (r *reporter) say(kind, text string) {
 	defer r.mu.Unlock()
 	seen, ok := r.kinds[kind]
 	if !ok {
-		seen = &reported{}
+		seen = &reported{began: r.now()}
 		r.kinds[kind] = seen
-	} else if r.now().Sub(seen.last) < reportInterval {
+	}
+	if r.now().Sub(seen.began) >= reportInterval {
+		seen.began, seen.said = r.now(), 0
+	}
+	if seen.said == reportBurst {
 		seen.more++
 		return
 	}
+	seen.said++
 	if seen.more > 0 {
-		text += fmt.Sprintf(" [%d more like this before]", seen.more)
+		text = fmt.Sprintf("[%d more like this before] ", seen.more) + text
+		seen.more = 0
 	}
-	*seen = reported{last: r.now()}
 	fmt.Fprintf(r.w, "holdfast-worker: %s\n", text)
 }
 
+// quote returns the beginning of a line as it is: the supervisor, which reads
+// our stderr, makes control characters visible and masks what is secret, for
+// which it must not be escaped before. What was cut ends in "…", so that the
+// part of a secret before the cut is masked as well.
 func quote(line []byte) string {
+	text := string(bytes.ReplaceAll(line[:min(len(line), quoteLimit)], []byte{'\n'}, []byte{' '}))
 	if len(line) > quoteLimit {
-		return fmt.Sprintf("%q... (%d bytes)", line[:quoteLimit], len(line))
+		return fmt.Sprintf("%d bytes: %s…", len(line), text)
 	}
-	return fmt.Sprintf("%q", line)
+	return text
 }
