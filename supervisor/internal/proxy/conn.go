@@ -43,6 +43,7 @@ type Conn struct {
 	exit    *workerv1.Exit
 	alive   time.Time // when the worker last sent a frame, or owed none
 	pinged  bool      // since then
+	looked  time.Time // last call of Hung
 	held    bool      // a frame of it waits for the client to read
 }
 
@@ -155,15 +156,18 @@ func (c *Conn) Retire() {
 func (c *Conn) Drained() <-chan struct{} { return c.drained }
 
 // Hung reports whether answers are due and nothing at all has come for d, not
-// even an answer to a ping (SUP-11). It is to be called now and then.
+// even an answer to a ping (SUP-11). It is to be called several times in d: a
+// longer pause means that we did not run ourselves, because the machine was
+// suspended or a container paused, and the worker gets all of d again.
 func (c *Conn) Hung(d time.Duration) bool {
 	var waits bool
 	c.proxy.do(func(s *session.Session, _ *session.Output) { waits = s.Waits(c.link) })
 	c.mu.Lock()
 	now := time.Now()
-	if !waits || c.held {
+	if !waits || c.held || now.Sub(c.looked) > d/2 {
 		c.alive, c.pinged = now, false
 	}
+	c.looked = now
 	silent := now.Sub(c.alive)
 	hung := c.pinged && silent >= d
 	ping := !c.pinged && silent >= d/2

@@ -382,6 +382,28 @@ func TestHung(t *testing.T) {
 	})
 }
 
+// SUP-11: time in which we did not run ourselves does not count.
+func TestHungAfterSuspension(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *edge) {
+		_, conn := e.attach()
+		e.call(1)
+		for range 8 { // it has been asked for a sign of life
+			conn.Hung(10 * time.Second)
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Hour)
+		began := time.Now()
+		for !conn.Hung(10 * time.Second) {
+			time.Sleep(time.Second)
+		}
+		if d := time.Since(began); d < 10*time.Second || d > 20*time.Second {
+			t.Errorf("hung %v after the suspension", d)
+		}
+		conn.Detach(loss("hung"))
+		e.expect(`"id":1`)
+	})
+}
+
 // A request that its link has no room for is answered at once (SUP-20).
 func TestNoRoom(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *edge) {
