@@ -17,6 +17,12 @@ import (
 // ended: usually that is why it has.
 const exitGrace = 100 * time.Millisecond
 
+// A worker that is killed within execGrace of its exec and has said nothing was
+// most likely killed by the system, which did not like the file.
+const execGrace = 50 * time.Millisecond
+
+const killedAtExec = "; killed at exec, probably code signature: replace by rename"
+
 // A worker that closes more than sessionBudget sessions within sessionWindow
 // by itself is replaced as crashed (SUP-21).
 const (
@@ -33,13 +39,16 @@ type life struct {
 	began  time.Time
 
 	resolved  chan struct{}
+	execed    time.Time // when resolved was closed, which is just before the exec
 	resolve   sync.Once
 	drainAsk  chan struct{} // closed by drain
 	drainOnce sync.Once
 	promoted  chan struct{} // closed by the owner when the life serves
 
-	worker  Worker
-	charged bool // the owner's: its handoff counts already
+	worker Worker
+	// handoff is the owner's: what the policy said when the worker asked for
+	// its upgrade; nil if it has not. Its exit with code 75 counts no more.
+	handoff *restart.Decision
 
 	mu   sync.Mutex
 	conn Conn // of the present session
@@ -72,9 +81,26 @@ func (l *life) setConnection(c Conn) {
 	l.conn = c
 }
 
+// isKnown notes that the executable is known, or that it never will be.
+func (l *life) isKnown() {
+	l.resolve.Do(func() {
+		l.execed = time.Now()
+		close(l.resolved)
+	})
+}
+
 func (l *life) isResolved() bool {
 	select {
 	case <-l.resolved:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *life) isPromoted() bool {
+	select {
+	case <-l.promoted:
 		return true
 	default:
 		return false
@@ -119,8 +145,8 @@ func (l *life) run(ctx context.Context) {
 func (l *life) report(e event) { l.s.events <- e }
 
 func (l *life) live(ctx context.Context) end {
-	w, err := l.s.config.Start(ctx, l.number, func() { l.resolve.Do(func() { close(l.resolved) }) })
-	l.resolve.Do(func() { close(l.resolved) })
+	w, err := l.s.config.Start(ctx, l.number, l.isKnown)
+	l.isKnown()
 	if err != nil {
 		return l.notStarted(err)
 	}
@@ -159,7 +185,9 @@ func recent(times []time.Time) []time.Time {
 // serve lives through one session. It reports whether the worker has outlived
 // it and another should be opened.
 func (l *life) serve(ctx context.Context, conn Conn) (again bool, e end) {
+	attached := time.Now()
 	stop, planned := l.await(ctx, conn)
+	lived := time.Since(attached)
 	if stop != "" {
 		// The session is lost by our own decision; frames that the worker has
 		// sent already still count.
@@ -183,7 +211,7 @@ func (l *life) serve(ctx context.Context, conn Conn) (again bool, e end) {
 	case !state.Proven && alive && state.Reason != "":
 		e.cause.Message = "the server cannot be started: " + state.Reason
 	case !state.Proven && !planned:
-		e.cause.Message += " before it answered anything"
+		e.cause.Message += " before it answered anything" + execHint(loss.Exit, loss.StderrTail, lived)
 	}
 	return alive && state.Proven && stop == "" && state.Refused == "" && !l.isDraining(), e
 }
@@ -196,8 +224,8 @@ func (l *life) await(ctx context.Context, conn Conn) (stop string, planned bool)
 	hang, stopHang := l.hangTicker()
 	defer stopHang()
 	handoff := l.worker.HandoffWanted()
-	drain, promoted := l.drainAsk, l.promoted
-	ready, served := false, false
+	drain := l.drainAsk
+	ready := false
 	var drained <-chan struct{}
 	var overdue <-chan time.Time
 	for {
@@ -206,14 +234,11 @@ func (l *life) await(ctx context.Context, conn Conn) (stop string, planned bool)
 			return "", false
 		case <-ctx.Done():
 			return "was stopped at the end of the session", false
-		case <-promoted:
-			promoted = nil
-			served = true
 		case <-conn.Ready():
 			ready = true
 			l.report(event{life: l, kind: lifeReady})
 		case <-late.C:
-			if ready && served {
+			if ready && l.isPromoted() {
 				continue
 			}
 			return "did not answer the handshake within " + l.s.config.StartTimeout.String() +
@@ -239,7 +264,10 @@ func (l *life) await(ctx context.Context, conn Conn) (stop string, planned bool)
 	}
 }
 
-// hangTicker ticks often enough to see a hang soon after it is one.
+// hangTicker ticks often enough to see a hang soon after it is one. While the
+// machine is suspended nothing is counted: on Linux the monotonic clock, which
+// time.Since reads, stops. Where it does not, and where our processes alone
+// were stopped, Conn.Hung sees that it was not called.
 func (l *life) hangTicker() (<-chan time.Time, func()) {
 	if l.s.config.HangTimeout <= 0 {
 		return nil, func() {}
@@ -283,7 +311,18 @@ func (l *life) notStarted(err error) end {
 	if f, ok := errors.AsType[StartFailure](err); ok {
 		e.Exit, e.StderrTail = f.Exited()
 	}
+	e.Message += execHint(e.Exit, e.StderrTail, time.Since(l.execed))
 	return end{cause: e}
+}
+
+// execHint names the usual cause of a silent kill right after exec, "" if the
+// end was another one: on macOS, a file that was written over in place no
+// longer fits its signature.
+func execHint(exit *protocol.Exit, tail []string, lived time.Duration) string {
+	if exit == nil || exit.Signal != "SIGKILL" || len(tail) > 0 || lived >= execGrace {
+		return ""
+	}
+	return killedAtExec
 }
 
 func (l *life) unusable(reason string, proven bool) end {

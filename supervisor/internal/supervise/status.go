@@ -85,7 +85,7 @@ func (s *Supervisor) publish() {
 			status.State = "swapping"
 		}
 		status.Generation, status.Pid, status.Since = s.serving.number, s.serving.worker.Pid(), s.serving.began
-	case s.candidate != nil || len(s.draining) > 0:
+	case s.candidate != nil || s.makesRoom():
 		status.State = "starting"
 	case s.circuit.Open:
 		status.State, status.Reason, status.RetryAt = "open", s.circuit.Reason, s.circuit.At

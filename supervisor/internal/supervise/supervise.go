@@ -267,8 +267,8 @@ func (s *Supervisor) handle(ctx context.Context, e event) {
 	case lifeHandoff:
 		if e.life == s.serving {
 			s.config.Log.Info("worker asks for its upgrade", zap.Uint64("generation", e.life.number))
-			e.life.charged = true
-			if d := s.policy.Ended(restart.Handoff, e.life.began, time.Now()); !d.Open {
+			d := s.policy.Ended(restart.Handoff, e.life.began, time.Now())
+			if e.life.handoff = &d; !d.Open {
 				s.replace(ctx, nil)
 			}
 		}
@@ -302,6 +302,8 @@ func (s *Supervisor) replace(ctx context.Context, reply chan<- Outcome) {
 		s.waiters = append(s.waiters, replies...)
 	case s.candidate != nil:
 		s.followUp = append(append(make([]chan<- Outcome, 0, 1), s.followUp...), replies...)
+	case s.makesRoom():
+		s.followUp = append(s.followUp, replies...)
 	case s.config.Mode == Sequential && s.serving != nil:
 		s.followUp = append(make([]chan<- Outcome, 0, 1), replies...)
 		s.retire(s.serving)
@@ -309,6 +311,12 @@ func (s *Supervisor) replace(ctx context.Context, reply chan<- Outcome) {
 		s.waiters = replies
 		s.start(ctx)
 	}
+}
+
+// makesRoom reports whether, in sequential mode, the old worker is about to end
+// for the sake of a new one.
+func (s *Supervisor) makesRoom() bool {
+	return s.config.Mode == Sequential && s.serving == nil && len(s.draining) > 0
 }
 
 // retire ends the service of a life; the next one starts when it is over.
@@ -349,7 +357,7 @@ func (s *Supervisor) settle(o Outcome) {
 // follow starts the replacement that was asked for while another was under
 // way.
 func (s *Supervisor) follow(ctx context.Context) bool {
-	if s.followUp == nil || len(s.draining) > 0 && s.serving == nil {
+	if s.followUp == nil || s.makesRoom() {
 		return false
 	}
 	waiters := s.followUp
@@ -401,11 +409,11 @@ func (s *Supervisor) lost(ctx context.Context, l *life, e end) {
 	}
 	s.config.Log.Warn("worker lost", zap.Uint64("generation", l.number), zap.String("cause", e.cause.Message),
 		zap.Strings("stderr", e.cause.StderrTail))
-	kind := e.kind()
-	if kind == restart.Handoff && l.charged {
-		kind = restart.Uncharged // it was, when the worker asked
+	if e.kind() == restart.Handoff && l.handoff != nil {
+		s.schedule(*l.handoff, e.cause) // it was charged when the worker asked
+		return
 	}
-	s.schedule(s.policy.Ended(kind, l.began, time.Now()), e.cause)
+	s.schedule(s.policy.Ended(e.kind(), l.began, time.Now()), e.cause)
 }
 
 // failed decides what follows a start that failed. Beside a serving life
@@ -448,7 +456,7 @@ func (s *Supervisor) schedule(d restart.Decision, cause *protocol.Error) {
 		e := *cause
 		e.Message = cause.Message + ". It is not started again for now: " + d.Reason +
 			". The next try is with a request in " + round(s.config.Policy.Backoff.Max) +
-			" or by itself in " + round(d.At.Sub(now)) + "; a swap starts it at once."
+			" or by itself in " + round(max(0, d.At.Sub(now))) + "; a swap starts it at once."
 		e.Kind, e.Retryable = protocol.WorkerUnavailable, true
 		s.config.Log.Error(e.Message)
 		s.tell(&e, now.Add(s.config.Policy.Backoff.Max))

@@ -52,7 +52,7 @@ func TestSustainedUptime(t *testing.T) {
 func TestFailedStart(t *testing.T) {
 	inWorld(t, nil, func(t *testing.T, w *world) {
 		for n, pause := range []time.Duration{0, 0, 100 * time.Millisecond} {
-			w.awaitStart(uint64(n+1), pause).fail(failure{crashed})
+			w.awaitStart(uint64(n+1), pause).fail(failure{crashed, []string{"last words"}})
 			synctest.Wait()
 			e := w.lastDown()
 			if w.downs() != n+1 || e == nil {
@@ -330,7 +330,7 @@ func TestHang(t *testing.T) {
 
 func TestHideStderr(t *testing.T) {
 	inWorld(t, func(c *Config) { c.HideStderr = true }, func(t *testing.T, w *world) {
-		w.awaitStart(1, 0).fail(failure{crashed})
+		w.awaitStart(1, 0).fail(failure{crashed, []string{"last words"}})
 		synctest.Wait()
 		if e := w.lastDown(); e == nil || e.StderrTail != nil || e.Exit == nil {
 			t.Errorf("told %+v", e)

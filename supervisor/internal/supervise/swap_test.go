@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/protocol"
 )
 
 // C15: the new worker is ready before the old one is let go, which answers
@@ -221,4 +223,115 @@ func TestSwapRearms(t *testing.T) {
 		}
 		w.ran <- nil
 	})
+}
+
+// Sequential: a swap that is asked for while the old worker ends is the same
+// one.
+func TestSequentialTwice(t *testing.T) {
+	inWorld(t, func(c *Config) { c.Mode = Sequential }, func(t *testing.T, w *world) {
+		_, oldConn := w.serve(w.awaitStart(1, 0))
+		first, second := w.swap(), w.swap()
+		select {
+		case s := <-w.starts:
+			t.Fatalf("start of %d beside the old worker", s.number)
+		case <-time.After(time.Second):
+		}
+		close(oldConn.drained)
+		w.serve(w.awaitStart(2, 0))
+		for _, o := range []Outcome{<-first, <-second} {
+			if o.Generation != 2 || o.Err != nil {
+				t.Errorf("outcome %+v", o)
+			}
+		}
+		select {
+		case s := <-w.starts:
+			t.Errorf("start of %d for nobody", s.number)
+		case <-time.After(time.Hour):
+		}
+	})
+}
+
+// A follow-up does not wait for a worker that drains.
+func TestFollowUpBesideDraining(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		w.serve(w.awaitStart(1, 0))
+		w.swap()
+		f, _ := w.serve(w.awaitStart(2, 0)) // 1 drains for 10 s
+		w.swap()
+		s := w.awaitStart(3, 0)
+		s.resolved()
+		late := w.swap()
+		f.die(crashed)
+		synctest.Wait()
+		s.fail(errors.New("no"))
+		w.serve(w.awaitStart(4, 0))
+		if o := <-late; o.Generation != 4 || o.Err != nil {
+			t.Errorf("outcome %+v", o)
+		}
+	})
+}
+
+// SUP-3: beyond the limiter a worker that asks for its upgrade is not replaced,
+// and its exit starts nothing at once.
+func TestHandoffWantedForEver(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		for n := range uint64(2) {
+			f, _ := w.serve(w.awaitStart(n+1, 0))
+			close(f.handoff)
+			synctest.Wait()
+		}
+		f, _ := w.serve(w.awaitStart(3, 0))
+		close(f.handoff)
+		time.Sleep(5 * time.Second)
+		if got := w.s.Status(); got.Generation != 3 || got.State != "serving" {
+			t.Errorf("Status() = %+v", got)
+		}
+		f.die(protocol.Exit{Code: protocol.ExitHandoff})
+		synctest.Wait()
+		if got := w.s.Status(); got.State != "open" || got.Handoffs != 3 || got.Crashes != 0 {
+			t.Errorf("Status() = %+v", got)
+		}
+		w.serve(w.awaitStart(4, 55*time.Second))
+	})
+}
+
+// C12: a silent kill right after the exec has a usual cause.
+func TestKilledAtExec(t *testing.T) {
+	killed := protocol.Exit{Code: -1, Signal: "SIGKILL"}
+	for _, tt := range []struct {
+		name string
+		exit protocol.Exit
+		tail []string
+		late time.Duration
+		want bool
+	}{
+		{"at once", killed, nil, execGrace - 1, true},
+		{"later", killed, nil, execGrace, false},
+		{"with words", killed, []string{"out of memory"}, 0, false},
+		{"another end", crashed, nil, 0, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inWorld(t, nil, func(t *testing.T, w *world) {
+				w.serve(w.awaitStart(1, 0))
+				done := w.swap()
+				s := w.awaitStart(2, 0)
+				s.resolved()
+				time.Sleep(tt.late)
+				s.outcome <- started{err: failure{tt.exit, tt.tail}}
+				if o := <-done; o.Err == nil || strings.Contains(o.Err.Error(), killedAtExec) != tt.want {
+					t.Errorf("start: outcome %+v", o)
+				}
+				done = w.swap()
+				f := w.run(w.awaitStart(3, 0))
+				c := <-f.conns
+				time.Sleep(tt.late)
+				c.set(func(c *fakeConn) { c.state.Exit, c.state.Tail = &tt.exit, tt.tail })
+				f.silent = tt.tail == nil
+				c.end()
+				if o := <-done; o.Err == nil || strings.Contains(o.Err.Error(), killedAtExec) != tt.want {
+					t.Errorf("session: outcome %+v", o)
+				}
+			})
+		})
+	}
 }

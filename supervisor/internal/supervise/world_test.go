@@ -54,6 +54,7 @@ type fakeWorker struct {
 	once    sync.Once
 	conns   chan *fakeConn // one for each Attach
 	refuse  error          // of Attach
+	silent  bool           // it says nothing on stderr
 
 	mu   sync.Mutex
 	open *fakeConn
@@ -75,10 +76,13 @@ type fakeConn struct {
 }
 
 // failure is an error of a start that knows how the process ended.
-type failure struct{ exit protocol.Exit }
+type failure struct {
+	exit protocol.Exit
+	tail []string
+}
 
 func (failure) Error() string                        { return "no such luck" }
-func (f failure) Exited() (*protocol.Exit, []string) { return &f.exit, []string{"last words"} }
+func (f failure) Exited() (*protocol.Exit, []string) { return &f.exit, f.tail }
 
 var testPolicy = restart.Policy{
 	Crash:    restart.Budget{Count: 5, Window: 30 * time.Second},
@@ -233,11 +237,18 @@ func (w *world) swap() <-chan Outcome {
 	return out
 }
 
-func (f *fakeWorker) Number() uint64                 { return f.number }
-func (f *fakeWorker) Pid() int                       { return 1000 + int(f.number) }
-func (f *fakeWorker) Done() <-chan struct{}          { return f.done }
-func (f *fakeWorker) Exit() protocol.Exit            { return f.exit }
-func (f *fakeWorker) Tail() []string                 { return []string{"last words"} }
+func (f *fakeWorker) Number() uint64        { return f.number }
+func (f *fakeWorker) Pid() int              { return 1000 + int(f.number) }
+func (f *fakeWorker) Done() <-chan struct{} { return f.done }
+func (f *fakeWorker) Exit() protocol.Exit   { return f.exit }
+
+func (f *fakeWorker) Tail() []string {
+	if f.silent {
+		return nil
+	}
+	return []string{"last words"}
+}
+
 func (f *fakeWorker) HandoffWanted() <-chan struct{} { return f.handoff }
 func (f *fakeWorker) Outdated() bool                 { return false }
 func (f *fakeWorker) Stop()                          { f.die(protocol.Exit{Code: -1, Signal: "SIGTERM"}) }
