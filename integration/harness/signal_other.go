@@ -11,3 +11,9 @@ func (c *Client) Signal(tb testing.TB, _ string) {
 		tb.Error(err)
 	}
 }
+
+// Signal ends the process: Windows has no signals.
+func (p Proc) Signal(tb testing.TB, _ string) {
+	tb.Helper()
+	p.Kill()
+}

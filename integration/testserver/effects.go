@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/holdfast-mcp/holdfast/worker"
 )
 
 // effect is the input of append: one line in the journal, and the point of
@@ -63,6 +65,10 @@ func (s *server) addEffects(m *mcp.Server) {
 		fmt.Fprintln(os.Stderr, "asked to exit")
 		os.Exit(in.Code) //nolint:forbidigo // this is the crash that was asked for
 		return nil, nil
+	})
+	add(m, "handoff", "asks for an upgrade", func(context.Context, *mcp.CallToolRequest, none) (*mcp.CallToolResult, error) {
+		worker.Handoff("asked to by a call")
+		return text("%d", os.Getpid()), nil
 	})
 }
 

@@ -14,25 +14,32 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/holdfast-mcp/holdfast/worker"
 )
 
 // version is set by the linker to tell builds apart.
 var version = "1"
 
 func main() {
-	if err := run(context.Background(), os.Args[1:]); err != nil {
+	err := run(context.Background(), os.Args[1:])
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "testserver:", err)
-		os.Exit(1)
 	}
+	os.Exit(worker.ExitCode(err))
 }
 
 // options are the command line.
 type options struct {
 	journal    string
 	startDelay time.Duration
+	gate       string
+	fate       fate
 	keepAlive  time.Duration
 	banner     string
 	cut        bool
+	handoff    bool
+	grace      time.Duration
 }
 
 func run(ctx context.Context, args []string) error {
@@ -40,6 +47,12 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("testserver", flag.ContinueOnError)
 	flags.StringVar(&o.journal, "journal", os.DevNull, "file to which each effect is appended")
 	flags.DurationVar(&o.startDelay, "start-delay", 0, "time to wait before serving")
+	flags.StringVar(&o.gate, "gate", "", "file during whose existence to wait before serving")
+	flags.StringVar(&o.fate.starts, "starts", "", "file that counts the starts of this server")
+	flags.StringVar(&o.fate.ends, "ends", "", "with -starts: exit code of the first start, the second and so on, - for one that lives; the last counts for all others")
+	flags.DurationVar(&o.fate.after, "after", 0, "how long a start serves that ends by -ends")
+	flags.BoolVar(&o.handoff, "handoff", false, "ask for an upgrade at once")
+	flags.DurationVar(&o.grace, "handoff-grace", 0, "bound of a handoff")
 	flags.DurationVar(&o.keepAlive, "keepalive", 0, "ping the client at this interval and close the session if it is silent")
 	flags.StringVar(&o.banner, "banner", "", "text to print to stdout before serving")
 	flags.BoolVar(&o.cut, "cut", false, "serve stdio through a writer that the call append at=midframe cuts")
@@ -49,11 +62,18 @@ func run(ctx context.Context, args []string) error {
 	if o.banner != "" {
 		fmt.Println(o.banner)
 	}
+	if err := o.fate.meet(); err != nil {
+		return err
+	}
 	<-time.After(o.startDelay)
+	awaitGate(o.gate)
+	if o.handoff {
+		worker.Handoff("asked to by -handoff")
+	}
 	s := &server{journal: o.journal, cuts: o.cut, out: &cuttingWriter{w: os.Stdout}}
 	m := s.build(&mcp.ServerOptions{KeepAlive: o.keepAlive})
 	if o.cut {
 		return m.Run(ctx, &mcp.IOTransport{Reader: os.Stdin, Writer: s.out})
 	}
-	return serve(ctx, m)
+	return worker.Serve(ctx, m, &worker.Options{HandoffGrace: o.grace})
 }
