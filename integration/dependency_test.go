@@ -82,7 +82,7 @@ func rules() []rule {
 			reason: "which generation serves is decided without looking at messages",
 		},
 		{
-			packages: []string{"supervisor/internal/upstream", "supervisor/internal/control"}, forbidden: []string{ours + "internal/line"},
+			packages: []string{"supervisor/internal/upstream", "supervisor/internal/control"}, direct: []string{ours + "internal/line"},
 			reason: "only the client's edge speaks lines",
 		},
 		{

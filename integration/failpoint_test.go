@@ -3,6 +3,7 @@ package integration
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-mcp/holdfast/integration/harness"
@@ -28,7 +29,7 @@ func TestFailpoints(t *testing.T) {
 // once by the next one.
 func neverSent(t *testing.T, v variant) {
 	journal := filepath.Join(t.TempDir(), "journal")
-	c := startTestServer(t, v, "-journal", journal, "-start-delay", "30ms")
+	c := startToBeKilled(t, v, "-journal", journal, "-start-delay", "30ms")
 	c.Initialize()
 	for i := range hits {
 		pid := c.CallTool("pid", nil).Text(t)
@@ -57,7 +58,7 @@ func neverSent(t *testing.T, v variant) {
 // the point says.
 func dieAt(t *testing.T, v variant, point string, effects int) {
 	journal := filepath.Join(t.TempDir(), "journal")
-	c := startTestServer(t, v, "-journal", journal)
+	c := startToBeKilled(t, v, "-journal", journal)
 	c.Initialize()
 	for i := range hits {
 		key := fmt.Sprint("key", i)
@@ -84,7 +85,7 @@ func midframe(t *testing.T, v variant) {
 	if !v.native {
 		args = append(args, "-cut")
 	}
-	c := startTestServer(t, v, args...)
+	c := startToBeKilled(t, v, args...)
 	c.Initialize()
 	cut, whole := 0, 0
 	delay := 30_000 // µs
@@ -101,6 +102,7 @@ func midframe(t *testing.T, v variant) {
 		case served:
 			whole++
 			delay -= delay / 5
+			awaitDeath(t, c, strings.Fields(got.Text(t))[3])
 		default:
 			t.Fatalf("neither cut nor whole: %.500s", got.Raw)
 		}
@@ -112,6 +114,16 @@ func midframe(t *testing.T, v variant) {
 		t.Errorf("%d answers got through whole", whole)
 	}
 	t.Logf("%d hits, %d answers got through whole", cut, whole)
+}
+
+// awaitDeath waits until another process than the one that is about to die
+// answers, so that the next call does not go to it.
+func awaitDeath(t *testing.T, c *harness.Client, pid string) {
+	t.Helper()
+	harness.Await(t, "the successor of process "+pid, func() bool {
+		got := c.CallTool("pid", nil)
+		return outcomeOf(got) == served && got.Text(t) != pid
+	})
 }
 
 // checkExit: an unknown outcome says how the worker ended.

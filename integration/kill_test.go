@@ -31,7 +31,7 @@ func TestKillUnderLoad(t *testing.T) {
 	seed := seedOf(t)
 	eachSupervised(t, func(t *testing.T, v variant) {
 		journal := filepath.Join(t.TempDir(), "journal")
-		c := startTestServer(t, v, "-journal", journal)
+		c := startToBeKilled(t, v, "-journal", journal)
 		c.Initialize()
 		l := &load{c: c, journal: journal}
 		l.start(seed)

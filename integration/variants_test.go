@@ -35,3 +35,13 @@ func startTestServer(t *testing.T, v variant, args ...string) *harness.Client {
 	server := append([]string{harness.TestServer(t)}, args...)
 	return harness.Start(t, harness.Config{Command: v.command(t, nil, server...)})
 }
+
+// startToBeKilled starts the test server behind holdfast for a test that ends
+// it more often than the crash budget allows: the budget is out of reach and
+// the pause between restarts stays short.
+func startToBeKilled(t *testing.T, v variant, args ...string) *harness.Client {
+	t.Helper()
+	server := append([]string{harness.TestServer(t)}, args...)
+	flags := []string{"--crash-budget", "1000000/30s", "--backoff", "100ms..100ms"}
+	return harness.Start(t, harness.Config{Command: v.command(t, flags, server...)})
+}
