@@ -50,7 +50,7 @@ func newWork(quick bool) work {
 	if quick {
 		return work{2, 300, 100, 100, 200, 300, 10, 2, 50 * time.Millisecond}
 	}
-	return work{5, 300, 2000, 1500, 2000, 2200, 60, 10, 300 * time.Millisecond}
+	return work{5, 300, 2000, 1500, 2000, 2200, 40, 6, 300 * time.Millisecond}
 }
 
 // measure starts t and takes one sample of it.
