@@ -193,7 +193,11 @@ func (p *Proxy) do(step func(*session.Session, *session.Output)) {
 		p.config.Demand()
 	}
 	for _, n := range out.Notices {
-		p.config.Log.Debug(n.What, zap.String("method", n.Method), zap.String("request_id", n.ID))
+		level := zap.DebugLevel
+		if n.Warn {
+			level = zap.WarnLevel
+		}
+		p.config.Log.Log(level, n.What, zap.String("method", n.Method), zap.String("request_id", n.ID))
 	}
 	p.afterLocked()
 }

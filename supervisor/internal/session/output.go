@@ -62,6 +62,8 @@ type Notice struct {
 	Method string
 	// ID is the client's raw id token, if there is one.
 	ID string
+	// Warn: people should see it without asking for details.
+	Warn bool
 }
 
 // Reset empties o and keeps its memory.
@@ -78,7 +80,11 @@ func (o *Output) frame(l Link, k Kind, id uint64, payload []byte) {
 }
 
 func (o *Output) notice(what, method string, id []byte) {
-	o.Notices = append(o.Notices, Notice{what, method, string(id)})
+	o.Notices = append(o.Notices, Notice{What: what, Method: method, ID: string(id)})
+}
+
+func (o *Output) warn(what, method string, id []byte) {
+	o.Notices = append(o.Notices, Notice{What: what, Method: method, ID: string(id), Warn: true})
 }
 
 // Loss says why a link is gone and what of it never reached the worker.

@@ -8,6 +8,10 @@ import (
 	"github.com/holdfast-mcp/holdfast/internal/envelope"
 )
 
+// largeResult is how many bytes the stdio transport of the TypeScript SDK takes,
+// about, before it gives up (EDGE-4).
+const largeResult = 10_000_000
+
 const subscriptionKey = "io.modelcontextprotocol/subscriptionId"
 
 // Frame takes one frame of a link. Frames of a link that is gone are dropped.
@@ -181,6 +185,9 @@ func (s *Session) frameAnswer(from Link, l *link, f Frame, out *Output) {
 	}
 	line, env, ok := answerLine(r, f.Payload, out)
 	s.forget(r)
+	if len(line) > largeResult {
+		out.warn("large result, "+strconv.Itoa(len(line))+" bytes: common clients end the connection at 10 MB", r.method, r.id)
+	}
 	out.line(line)
 	if ok && env.Kind == envelope.Response {
 		s.learn(r, env.Result.Of(f.Payload))
