@@ -127,7 +127,7 @@ func (s *rawServer) obey(id json.RawMessage, o order) {
 		s.write("\n")
 	}
 	for i := range o.Notes {
-		s.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"note %d %s"}}`+"\n", i, strings.Repeat("n", 200)))
+		s.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"note %d %s"}}`+"\n", i, strings.Repeat("n", 2000)))
 	}
 	if o.Ask != "" {
 		s.write(`{"jsonrpc":"2.0","id":0,"method":"` + o.Ask + `","params":{}}` + "\n")
