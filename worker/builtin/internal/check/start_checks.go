@@ -170,9 +170,20 @@ func checkNewerSupervisor(ctx context.Context, c *checker) finding {
 // settle is how long something that has to stay as it is is watched.
 const settle = 100 * time.Millisecond
 
+// settling returns a context that is cancelled after settle. A deadline would
+// be told to the worker, whose end of the call might then arrive first.
+func settling(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	timer := time.AfterFunc(settle, cancel)
+	return ctx, func() {
+		timer.Stop()
+		cancel()
+	}
+}
+
 // checkGoPlugin opens the stream that go-plugin opens at first.
 func checkGoPlugin(ctx context.Context, c *checker) finding {
-	ctx, cancel := context.WithTimeout(ctx, settle)
+	ctx, cancel := settling(ctx)
 	defer cancel()
 	const method = "/plugin.GRPCStdio/StreamStdio"
 	stream, err := c.life.cc.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, method)
@@ -209,7 +220,7 @@ func checkLifecycle(ctx context.Context, c *checker) finding {
 // events returns what the worker reports over Lifecycle at once, and an error
 // if the stream did not stay open.
 func (l *life) events(ctx context.Context) ([]*workerv1.LifecycleEvent, error) {
-	ctx, cancel := context.WithTimeout(ctx, settle)
+	ctx, cancel := settling(ctx)
 	defer cancel()
 	stream, err := l.worker.Lifecycle(ctx, &workerv1.LifecycleRequest{})
 	if err != nil {
