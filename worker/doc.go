@@ -30,14 +30,14 @@
 // supervisor, and only there, these hold while Serve runs:
 //
 //   - standard input belongs to the package; its end means that the supervisor
-//     is gone, and Serve returns;
+//     is gone, and ends Serve as SIGTERM does;
 //   - what the program prints, on os.Stdout or os.Stderr, goes to the
 //     supervisor's log of the worker's stderr, and never harms the protocol;
 //   - the variables of the handshake (PLUGIN_* and a cookie) are gone from the
 //     environment before the first request is handled, so children do not
 //     inherit them. Start children from handlers, not before Serve;
-//   - SIGTERM ends Serve. On Unix, a process that leads its own process group
-//     and is still there 200 ms later is killed with that group;
+//   - SIGTERM ends Serve. A process that is still there 200 ms later is killed,
+//     on Unix with its process group if it leads one;
 //   - SIGINT is ignored: a Ctrl-C in a terminal is for the supervisor.
 //
 // All functions are safe for concurrent use, but Serve is called once in the

@@ -93,6 +93,21 @@ func TestStdinEndsServe(t *testing.T) {
 	}
 }
 
+// SUP-12: a program that does not end when Serve does is ended, where no
+// supervisor is left to do so.
+func TestStdinEndsStubborn(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("it ends without a signal on Windows")
+	}
+	w := workertest.Start(t, process("stubborn"))
+	s := workertest.Open(t, w)
+	s.Initialize()
+	w.Stdin.Close()
+	if got := w.Wait().String(); got != "signal: killed" {
+		t.Errorf("ended with %q", got)
+	}
+}
+
 func TestTermEndsServe(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no SIGTERM on Windows")

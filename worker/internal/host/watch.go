@@ -9,12 +9,12 @@ import (
 
 // Watch returns a channel that is closed when the supervisor is gone or wants
 // this process gone: its end of our stdin was closed, or we got TERM, which is
-// also what Linux sends when the supervisor dies. terminated, if not nil, is
-// called in the second case, before the channel is closed.
+// also what Linux sends when the supervisor dies. before, if not nil, is called
+// before the channel is closed.
 //
 // From here on, until release, TERM does not end the process by itself. Watch
 // reads stdin until its end, so nothing else may.
-func Watch(terminated func()) (gone <-chan struct{}, release func()) {
+func Watch(before func()) (gone <-chan struct{}, release func()) {
 	input := make(chan struct{})
 	stdin := os.Stdin
 	go func() { // ends with the input, else with the process
@@ -30,10 +30,11 @@ func Watch(terminated func()) (gone <-chan struct{}, release func()) {
 		select {
 		case <-input:
 		case <-signals:
-			if terminated != nil {
-				terminated()
-			}
 		case <-released:
+			return
+		}
+		if before != nil {
+			before()
 		}
 	}()
 	return closed, func() {
