@@ -69,11 +69,33 @@ func Versions(service workerv1.WorkerServiceServer) map[int]plugin.PluginSet {
 	return versions
 }
 
+// Flow control windows of the wire. They are fixed because gRPC otherwise sends
+// a ping beside nearly every message to estimate a bandwidth that a socket on
+// one machine does not have; see docs/adr/0004-fixed-windows.md.
+const (
+	streamWindow = 4 << 20
+	connWindow   = 8 << 20
+)
+
 // ServerOptions returns the gRPC options that a worker needs for frames of up
 // to maxFrame bytes.
 func ServerOptions(maxFrame int) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxFrame + FrameOverhead),
 		grpc.MaxSendMsgSize(maxFrame + FrameOverhead),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(connWindow),
+	}
+}
+
+// DialOptions returns the gRPC options that a supervisor needs for frames of
+// up to maxFrame bytes.
+func DialOptions(maxFrame int) []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithDefaultCallOptions(
+			grpc.MaxCallRecvMsgSize(maxFrame+FrameOverhead),
+			grpc.MaxCallSendMsgSize(maxFrame+FrameOverhead)),
+		grpc.WithStaticStreamWindowSize(streamWindow),
+		grpc.WithStaticConnWindowSize(connWindow),
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-plugin"
-	"google.golang.org/grpc"
 
 	"github.com/holdfast-mcp/holdfast/internal/logging"
 	"github.com/holdfast-mcp/holdfast/internal/ring"
@@ -79,9 +78,7 @@ func Start(ctx context.Context, n uint64, config Config) (*Generation, error) {
 		Logger:           logging.HclogOff(),
 		StartTimeout:     config.StartTimeout,
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: g.socketDir()},
-		GRPCDialOptions: []grpc.DialOption{grpc.WithDefaultCallOptions(
-			grpc.MaxCallRecvMsgSize(config.MaxFrame+protocol.FrameOverhead),
-			grpc.MaxCallSendMsgSize(config.MaxFrame+protocol.FrameOverhead))},
+		GRPCDialOptions:  protocol.DialOptions(config.MaxFrame),
 	})
 	err := os.Mkdir(g.socketDir(), 0o700)
 	if err == nil {
