@@ -139,6 +139,7 @@ func (s *server) addConversation(m *mcp.Server) {
 		}
 		return text("user says %s", answer.Action), nil
 	})
+	add(m, "converse", "asks the client, reports progress, logs, asks the user, and tells what it heard and the process id", s.converse)
 	add(m, "roots", "asks for the roots", func(ctx context.Context, r *mcp.CallToolRequest, _ none) (*mcp.CallToolResult, error) {
 		answer, err := r.Session.ListRoots(ctx, nil)
 		if err != nil {
@@ -152,4 +153,23 @@ func (s *server) addConversation(m *mcp.Server) {
 		})
 		return text("grown"), nil
 	})
+}
+
+func (s *server) converse(ctx context.Context, r *mcp.CallToolRequest, _ none) (*mcp.CallToolResult, error) {
+	sampled, err := r.Session.CreateMessage(ctx, &mcp.CreateMessageParams{MaxTokens: 1, Messages: []*mcp.SamplingMessage{}})
+	if err != nil {
+		return nil, err
+	}
+	err = errors.Join(
+		r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 1}),
+		r.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "error", Data: "a message"}),
+	)
+	if err != nil {
+		return nil, err
+	}
+	said, err := r.Session.Elicit(ctx, &mcp.ElicitParams{Message: "well?"})
+	if err != nil {
+		return nil, err
+	}
+	return text("%s, %s, %d", sampled.Model, said.Action, os.Getpid()), nil
 }
