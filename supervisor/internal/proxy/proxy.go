@@ -166,6 +166,11 @@ func (p *Proxy) Starting() {
 	p.do(func(s *session.Session, _ *session.Output) { s.Starting() })
 }
 
+// Announce tells the client something in a log message, where it takes those.
+func (p *Proxy) Announce(text string) {
+	p.do(func(s *session.Session, out *session.Output) { s.Announce(text, out) })
+}
+
 // Down answers all that waits with the reason why no worker serves. A request
 // that comes at demandAt or later demands a start.
 func (p *Proxy) Down(cause *protocol.Error, demandAt time.Time) {

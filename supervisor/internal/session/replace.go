@@ -201,6 +201,29 @@ func (s *Session) refuseLink(l Link, reason string, out *Output) {
 	out.Refused, out.RefusedReason = l, reason
 }
 
+// Announce tells the client something in a log message, if it has been offered
+// those and has not asked for worse ones only (SUP-10). Clients of the modern
+// era get log messages with their own requests alone.
+func (s *Session) Announce(text string, out *Output) {
+	if s.told.initialized == nil || !s.told.logging || !s.wantsWarnings() {
+		return
+	}
+	out.line(notificationLine("notifications/message",
+		[]byte(`{"level":"warning","logger":"holdfast","data":`+quote(text)+`}`)))
+}
+
+func (s *Session) wantsWarnings() bool {
+	span, ok := envelope.Find(s.told.setLevel, "level")
+	if !ok {
+		return true
+	}
+	switch string(span.Of(s.told.setLevel)) {
+	case `"error"`, `"critical"`, `"alert"`, `"emergency"`:
+		return false
+	}
+	return true
+}
+
 // Starting tells the session that a worker is about to start: what comes now
 // waits for it.
 func (s *Session) Starting() { s.down = nil }

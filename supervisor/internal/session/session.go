@@ -62,6 +62,7 @@ type handshake struct {
 	minimal     bool   // the answer was the session's own
 	initialized []byte // client's notification, nil until it came
 	setLevel    []byte // last logging/setLevel that a worker took
+	logging     bool   // the answer offered log messages
 	pending     *request
 }
 

@@ -176,6 +176,8 @@ func (p *player) event(t *testing.T, line string) {
 		p.lost(link, loss)
 	case "unsent":
 		s.Unsent(number(t, rest), out)
+	case "announce":
+		s.Announce(rest, out)
 	case "starting":
 		s.Starting()
 	case "down":

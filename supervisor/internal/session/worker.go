@@ -233,6 +233,7 @@ func (s *Session) learn(r *request, result []byte) {
 		s.told.initialize = r.payload
 		s.told.version = protocolVersion(result)
 		s.told.minimal = false
+		_, s.told.logging = envelope.Find(result, "capabilities", "logging")
 		s.links[r.link].shaken = true
 	case methodToolsList:
 		s.learnTools(result)

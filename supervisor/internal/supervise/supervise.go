@@ -74,6 +74,8 @@ type Edge interface {
 	// Down: none can serve for now, and why. A request that comes at demandAt
 	// or later waits for the outcome of a start that it demands.
 	Down(cause *protocol.Error, demandAt time.Time)
+	// Announce tells the client something that concerns nothing it has asked.
+	Announce(text string)
 	// Attach opens an MCP connection to the worker.
 	Attach(Worker) (Conn, error)
 }
@@ -424,6 +426,7 @@ func (s *Supervisor) failed(ctx context.Context, l *life, e end) {
 	outcome := Outcome{Err: e.cause}
 	if s.serving != nil {
 		outcome.Generation = s.serving.number
+		s.config.Edge.Announce("A new version of this server could not be started; the old one still serves. " + e.cause.Message)
 		if e.exitCode() == protocol.ExitHandoff {
 			if d := s.policy.Ended(restart.Handoff, l.began, time.Now()); !d.Open && s.followUp == nil {
 				s.followUp = make([]chan<- Outcome, 0)

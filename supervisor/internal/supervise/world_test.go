@@ -148,6 +148,8 @@ func (w *world) tell(format string, args ...any) {
 
 func (w *world) Starting() { w.tell("starting") }
 
+func (w *world) Announce(string) {}
+
 func (w *world) Down(cause *protocol.Error, _ time.Time) {
 	w.mu.Lock()
 	w.down = cause
