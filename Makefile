@@ -118,6 +118,10 @@ $(LINT):
 deps: ## Install the pinned npm packages of the tests into .cache
 	scripts/deps.sh
 
+.PHONY: deps-extended
+deps-extended: deps ## Install what test-extended needs as well (2 GB, minutes)
+	scripts/deps-extended.sh
+
 .PHONY: clean
 clean: ## Remove what was built and installed
 	rm -rf bin .cache

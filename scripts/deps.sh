@@ -1,8 +1,8 @@
 #!/bin/sh
 # deps.sh [SET...]: installs the pinned npm packages that the integration
-# tests use into .cache/npm. A set is a folder of integration/npm, by default
-# all. Without npm it says so and succeeds: the tests that need the packages
-# are skipped then, and fail in CI.
+# tests use into .cache/npm. A set is a folder of integration/npm; without
+# arguments, all but those of deps-extended.sh. Without npm it says so and
+# succeeds: the tests that need the packages are skipped then, and fail in CI.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -11,7 +11,7 @@ if ! command -v npm >/dev/null; then
 	exit 0
 fi
 
-[ $# -gt 0 ] || set -- $(ls integration/npm)
+[ $# -gt 0 ] || set -- $(ls integration/npm | grep -v '^extended-')
 for set in "$@"; do
 	from=integration/npm/$set to=.cache/npm/$set
 	if cmp -s "$from/package-lock.json" "$to/.installed"; then

