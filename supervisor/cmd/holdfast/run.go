@@ -108,7 +108,7 @@ func serve(c config.Config, settings map[string]control.Setting, std streams, si
 	if err != nil {
 		return usageError{err}
 	}
-	defer closeLog()
+	defer func() { _ = closeLog() }() // what could not be written cannot be told either
 	gctune.Start()
 	if err := proc.BecomeSubreaper(); err != nil {
 		log.Warn("cannot adopt what servers leave behind", zap.Error(err))
@@ -140,11 +140,14 @@ func serveClient(
 	edge := proxy.New(proxy.Config{
 		Demand: func() { supervisor.Demand() },
 		In:     std.in, Out: std.out, MaxFrame: int(c.MaxFrame), EOFGrace: c.EOFGrace, Version: g.Version, Log: log,
-		Limits: session.Limits{HoldTimeout: c.HoldTimeout, HoldRequests: c.HoldMax, HoldBytes: config.HoldBytes,
-			ReplayAnnotated: c.ReplayAnnotated},
+		Limits: session.Limits{
+			HoldTimeout: c.HoldTimeout, InitializeTimeout: c.StartTimeout, HoldRequests: c.HoldMax, HoldBytes: config.HoldBytes,
+			ReplayAnnotated: c.ReplayAnnotated,
+		},
 	})
 	supervisor = supervise.New(supervise.Config{
-		Edge: edgeOf{edge}, Log: log, Policy: c.Restart, Mode: supervise.Mode(c.Swap), HideStderr: c.NoStderrInErrors,
+		Command: g.Command.String(),
+		Edge:    edgeOf{edge}, Log: log, Policy: c.Restart, Mode: supervise.Mode(c.Swap), HideStderr: c.NoStderrInErrors,
 		StartTimeout: c.StartTimeout, DrainTimeout: c.DrainTimeout, HangTimeout: c.HangTimeout,
 		Start: func(ctx context.Context, n uint64, resolved func()) (supervise.Worker, error) {
 			g := g

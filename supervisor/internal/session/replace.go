@@ -327,7 +327,7 @@ func (s *Session) Lost(l Link, loss Loss, now time.Time, out *Output) {
 				r.attempts--
 			}
 			delete(s.sent, r.number)
-			r.link, r.active, r.since = 0, false, now
+			r.link, r.active, r.since, r.overdue = 0, false, now, false
 			s.queued++
 			s.queueSize += len(r.payload)
 			again = append(again, item{request: r})

@@ -13,6 +13,9 @@ type Limits struct {
 	// HoldTimeout is how long a request waits for a worker before it is
 	// refused as worker_starting. initialize and server/discover are exempt.
 	HoldTimeout time.Duration
+	// InitializeTimeout is how long a worker may take to answer the client's
+	// initialize; 0: for ever.
+	InitializeTimeout time.Duration
 	// HoldRequests and HoldBytes bound what may wait at one time; a request
 	// beyond either is refused as worker_unavailable.
 	HoldRequests int
@@ -80,7 +83,8 @@ type request struct {
 	active   bool // counted by its link
 	link     Link // 0 while it is queued
 	attempts int
-	since    time.Time // it waits in the queue
+	since    time.Time // it waits, in the queue or for the initialize answer
+	overdue  bool      // its link was refused for the lack of an answer
 }
 
 // item is an entry of the queue: a request, or a notification that must not
@@ -180,19 +184,38 @@ func (s *Session) InFlight() int { return len(s.byID) }
 // Serving returns the link that takes requests, 0 if there is none.
 func (s *Session) Serving() Link { return s.serving }
 
-// Deadline returns when the first held request expires; false if none will.
+// Deadline returns when Expire has something to do; false if it has not.
 func (s *Session) Deadline() (time.Time, bool) {
-	var first time.Time
+	first, ok := s.greetingDue()
 	for _, it := range s.queue {
-		if r := it.request; r != nil && expires(r) && (first.IsZero() || r.since.Before(first)) {
-			first = r.since
+		if r := it.request; r != nil && expires(r) {
+			if at := r.since.Add(s.limits.HoldTimeout); !ok || at.Before(first) {
+				first, ok = at, true
+			}
 		}
 	}
-	return first.Add(s.limits.HoldTimeout), !first.IsZero()
+	return first, ok
 }
 
-// Expire refuses requests that were held for too long (SUP-23).
+// greetingDue returns when the worker that has the client's initialize has to
+// have answered it.
+func (s *Session) greetingDue() (time.Time, bool) {
+	p := s.told.pending
+	if p == nil || p.link == 0 || p.overdue || s.limits.InitializeTimeout == 0 {
+		return time.Time{}, false
+	}
+	return p.since.Add(s.limits.InitializeTimeout), true
+}
+
+// Expire refuses requests that were held for too long (SUP-23), and a worker
+// that has not answered initialize (SUP-8, C34).
 func (s *Session) Expire(now time.Time, out *Output) {
+	if at, ok := s.greetingDue(); ok && !now.Before(at) {
+		p := s.told.pending
+		p.overdue = true
+		s.refuseLink(p.link, "it did not answer initialize within "+s.limits.InitializeTimeout.String()+
+			": it is alive but silent; is its stdout buffered?", out)
+	}
 	s.dropQueued(func(r *request) bool {
 		if !expires(r) || now.Before(r.since.Add(s.limits.HoldTimeout)) {
 			return false

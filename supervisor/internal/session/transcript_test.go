@@ -237,6 +237,8 @@ func parseLimits(t *testing.T, s string) Limits {
 		switch key {
 		case "hold":
 			l.HoldTimeout, _ = time.ParseDuration(value)
+		case "initialize":
+			l.InitializeTimeout, _ = time.ParseDuration(value)
 		case "requests":
 			l.HoldRequests = int(number(t, value))
 		case "bytes":

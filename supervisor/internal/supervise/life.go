@@ -211,9 +211,17 @@ func (l *life) serve(ctx context.Context, conn Conn) (again bool, e end) {
 	case !state.Proven && alive && state.Reason != "":
 		e.cause.Message = "the server cannot be started: " + state.Reason
 	case !state.Proven && !planned:
-		e.cause.Message += " before it answered anything" + execHint(loss.Exit, loss.StderrTail, lived)
+		e.cause.Message += " before it answered anything" + l.command() + execHint(loss.Exit, loss.StderrTail, lived)
 	}
 	return alive && state.Proven && stop == "" && state.Refused == "" && !l.isDraining(), e
+}
+
+// command is what was run, for a message.
+func (l *life) command() string {
+	if c := l.s.config.Command; c != "" {
+		return " (" + c + ")"
+	}
+	return ""
 }
 
 // await waits for the end of a session. It returns the reason if that is our

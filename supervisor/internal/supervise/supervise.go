@@ -101,7 +101,9 @@ const (
 
 // Config has what a Supervisor needs.
 type Config struct {
-	Edge Edge
+	// Command is what is run, as a person would type it, for messages.
+	Command string
+	Edge    Edge
 	// Start starts generation n. When ctx ends it returns soon, with nothing
 	// left behind. It calls resolved once the executable is known.
 	Start func(ctx context.Context, n uint64, resolved func()) (Worker, error)
