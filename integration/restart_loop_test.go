@@ -29,7 +29,7 @@ func readStarts(t *testing.T, path string) []time.Time {
 		t.Fatal(err)
 	}
 	var out []time.Time
-	for _, field := range strings.Fields(string(b)) {
+	for field := range strings.FieldsSeq(string(b)) {
 		n, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
 			t.Fatal(err)
