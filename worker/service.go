@@ -27,7 +27,7 @@ type service struct {
 	workerv1.UnimplementedWorkerServiceServer
 
 	// ctx is that of Serve: handlers see its values, as with Server.Run.
-	ctx       context.Context
+	ctx       context.Context //nolint:containedctx // sessions come by RPC and derive theirs from it
 	newServer func() *mcp.Server
 	features  []string
 	opts      Options

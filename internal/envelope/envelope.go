@@ -66,8 +66,9 @@ func (k Kind) String() string {
 		return "response"
 	case ErrorResponse:
 		return "error response"
+	default:
+		return "unknown"
 	}
-	return "unknown"
 }
 
 // IsAnswer reports whether k answers a request. An answer is never answered,

@@ -132,8 +132,9 @@ func (m *members) legal(line []byte, kind Kind) bool {
 		return idOK && !m.has(nameError)
 	case ErrorResponse:
 		return idOK && line[m.span[nameError].Start] == '{'
+	default:
+		return false
 	}
-	return false
 }
 
 func (m *members) legalCall(line []byte) bool {

@@ -81,7 +81,7 @@ func (l *file) rotateLocked(open fs.FileInfo) error {
 	l.f = nil
 	if now, err := os.Stat(l.path); err == nil && os.SameFile(now, open) {
 		for n := l.keep - 1; n > 1; n-- {
-			os.Rename(l.numbered(n-1), l.numbered(n))
+			_ = os.Rename(l.numbered(n-1), l.numbered(n))
 		}
 		if l.keep > 1 {
 			err = os.Rename(l.path, l.numbered(1))
@@ -89,7 +89,7 @@ func (l *file) rotateLocked(open fs.FileInfo) error {
 			err = os.Remove(l.path)
 		}
 		if err != nil {
-			os.Truncate(l.path, 0)
+			_ = os.Truncate(l.path, 0)
 		}
 	}
 	return l.openLocked()

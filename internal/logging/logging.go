@@ -182,7 +182,7 @@ func isTerminal(w io.Writer) bool {
 		return false
 	}
 	terminal := false
-	conn.Control(func(fd uintptr) { terminal = term.IsTerminal(int(fd)) })
+	_ = conn.Control(func(fd uintptr) { terminal = term.IsTerminal(int(fd)) })
 	return terminal
 }
 

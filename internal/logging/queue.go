@@ -87,7 +87,7 @@ func (q *queue) run() {
 		closed := q.closed
 		q.mu.Unlock()
 		if len(taken) > 0 {
-			q.w.Write(taken) // nobody could be told of an error
+			_, _ = q.w.Write(taken) // nobody could be told of an error
 		}
 		if closed {
 			return

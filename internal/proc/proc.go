@@ -182,7 +182,7 @@ func (p *Process) start(spec Spec) error {
 	}
 	if err := p.tie.bind(p.os, spec); err != nil {
 		p.os.Kill()
-		p.os.Wait()
+		_, _ = p.os.Wait()
 		return fmt.Errorf("start %s: %w", spec.Path, err)
 	}
 	p.id = Identity{Pid: p.os.Pid}
@@ -222,7 +222,7 @@ func (p *Process) awaitGroup() {
 // reap kills what is left of the group and takes the exit status.
 func (p *Process) reap() {
 	p.mu.Lock()
-	p.killTree()
+	_ = p.killTree()
 	state, err := p.os.Wait()
 	p.reaped = true
 	p.tie.release()
@@ -292,7 +292,7 @@ func (p *Process) Stop(grace time.Duration) {
 	case <-p.done:
 	default:
 		doomed = append(doomed, descendants(p.id)...)
-		p.Kill()
+		_ = p.Kill()
 		p.wait(killTimeout)
 	}
 	sweep(doomed)

@@ -238,7 +238,7 @@ func awaitAny(pidfds []int, limit time.Duration) {
 	for i, fd := range pidfds {
 		poll[i] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
 	}
-	unix.Poll(poll, int(limit.Milliseconds()))
+	_, _ = unix.Poll(poll, int(limit.Milliseconds()))
 }
 
 func closeAll(fds []int) {
@@ -285,7 +285,7 @@ func children() []int {
 }
 
 func reap(pid int) {
-	unix.Wait4(pid, nil, unix.WNOHANG, nil)
+	_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 }
 
 // killDescendants kills all descendants but spared ones, in the last moments

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/rundir"
@@ -53,14 +54,14 @@ func Choose(instances []Instance, pid int) (Instance, error) {
 			return i, nil
 		}
 	}
-	list := ""
+	var list strings.Builder
 	for _, i := range instances {
-		list += fmt.Sprintf("\n  %d  %s", i.Status.Pid, i.Status.Command)
+		fmt.Fprintf(&list, "\n  %d  %s", i.Status.Pid, i.Status.Command)
 	}
 	if pid != 0 {
-		return Instance{}, fmt.Errorf("no holdfast has pid %d; running are:%s", pid, list)
+		return Instance{}, fmt.Errorf("no holdfast has pid %d; running are:%s", pid, list.String())
 	}
-	return Instance{}, fmt.Errorf("%w:%s", ErrWhich, list)
+	return Instance{}, fmt.Errorf("%w:%s", ErrWhich, list.String())
 }
 
 // Swap asks the instance for a replacement of its worker.

@@ -55,7 +55,8 @@ type Generation struct {
 	worker  workerv1.WorkerServiceClient
 	info    *workerv1.DescribeResponse
 
-	ctx     context.Context // of all streams; ends streamGrace after the process
+	// ctx is that of all streams; it ends streamGrace after the process.
+	ctx     context.Context //nolint:containedctx // the life of a process is the life of its streams
 	cancel  context.CancelFunc
 	handoff chan struct{} // closed when the worker asks for its upgrade
 }

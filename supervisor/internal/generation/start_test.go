@@ -35,7 +35,7 @@ func TestStart(t *testing.T) {
 		t.Errorf("started in %s, want %s", info.Build, dir)
 	}
 	handshake := false
-	for _, kv := range strings.Split(info.Name, "\n") {
+	for kv := range strings.SplitSeq(info.Name, "\n") {
 		name, _, _ := strings.Cut(kv, "=")
 		handshake = handshake || protocol.IsHandshakeVariable(name)
 		if !slices.Contains(c.Command.Env, kv) && !protocol.IsHandshakeVariable(name) && name != "PWD" && runtime.GOOS != "windows" {

@@ -94,6 +94,7 @@ func (c *Conn) recvAll() {
 			c.pass(f)
 		case workerv1.Frame_KIND_REQUEST, workerv1.Frame_KIND_NOTIFICATION, workerv1.Frame_KIND_CANCEL:
 			c.pass(f)
+		default: // DRAINED tells nothing new, other kinds are of a later wire
 		}
 	}
 }

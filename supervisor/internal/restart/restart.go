@@ -128,8 +128,9 @@ func (s *State) Ended(end End, began, now time.Time) Decision {
 	case Handoff:
 		s.handoff.charge(now, s.policy)
 		return s.handoff.decide(now)
+	default: // a probe that ends so goes on with the next start
+		return Decision{At: now}
 	}
-	return Decision{At: now} // a probe that ends so goes on with the next start
 }
 
 // Demand is asked when a request comes while a circuit is open: it reports

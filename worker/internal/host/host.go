@@ -196,7 +196,7 @@ func (h *Host) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo
 // stoppable is a stream with another context.
 type stoppable struct {
 	grpc.ServerStream
-	ctx context.Context
+	ctx context.Context //nolint:containedctx // that is what a stream has
 }
 
 func (s stoppable) Context() context.Context { return s.ctx }

@@ -29,6 +29,7 @@ func (s *session) down(frame *workerv1.Frame) {
 	case workerv1.Frame_KIND_DRAIN:
 		s.calls.drain()
 		s.answerDrain()
+	default: // of a later wire
 	}
 }
 
