@@ -147,7 +147,8 @@ func (c *Conn) Promote() bool {
 	return ok
 }
 
-// Retire ends the service of the connection; requests wait for another.
+// Retire ends the service of the connection, or what would become one; requests
+// wait for another.
 func (c *Conn) Retire() {
 	c.proxy.do(func(s *session.Session, out *session.Output) { s.Retire(c.link, out) })
 }

@@ -85,15 +85,18 @@ func (s *Session) Promote(to Link, out *Output) bool {
 	return true
 }
 
-// Retire ends the service of the serving link: it drains, and requests wait
-// until another one serves.
+// Retire ends the service of a link: it drains, and requests wait until another
+// one serves. A link that does not serve yet never will, whatever it answers.
 func (s *Session) Retire(l Link, out *Output) {
 	old := s.links[l]
-	if old == nil || l != s.serving {
+	if old == nil || old.phase == draining {
 		return
 	}
-	s.serving, old.phase = 0, draining
-	out.frame(l, Drain, 0, nil)
+	if l == s.serving {
+		s.serving = 0
+		out.frame(l, Drain, 0, nil)
+	}
+	old.phase = draining
 }
 
 // Drained reports whether a link serves no more and has answered what it had.
@@ -161,6 +164,9 @@ func (s *Session) initializeParams() []byte {
 
 // replayed takes a worker's answer to the handshake that was told again.
 func (s *Session) replayed(from Link, l *link, payload []byte, out *Output) {
+	if l.phase != replaying {
+		return // it was retired meanwhile
+	}
 	env, err := envelope.Peek(payload)
 	if err != nil || env.Kind != envelope.Response {
 		s.refuseLink(from, "it refused the handshake of this client", out)

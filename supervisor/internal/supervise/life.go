@@ -192,6 +192,9 @@ func (l *life) serve(ctx context.Context, conn Conn) (again bool, e end) {
 		// The session is lost by our own decision; frames that the worker has
 		// sent already still count.
 		if !planned {
+			// A server that flushes its output at its end would seem to be
+			// ready just now.
+			conn.Retire()
 			l.worker.Stop()
 			<-conn.Ended()
 		}
