@@ -135,7 +135,7 @@ func (g *Generation) dial(ctx context.Context) error {
 	g.info, err = g.worker.Describe(ctx, &workerv1.DescribeRequest{
 		Version: g.config.Version, MaxFrame: uint64(g.config.MaxFrame),
 	})
-	return err
+	return words{g.config.Stderr}.cleanError(err)
 }
 
 // endStreams ends what is left of the worker's streams some time after its

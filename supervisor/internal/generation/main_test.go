@@ -18,6 +18,8 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-mcp/holdfast/internal/logging"
 	"github.com/holdfast-mcp/holdfast/protocol"
@@ -161,6 +163,10 @@ func (w *testWorker) Session(stream grpc.BidiStreamingServer[workerv1.Frame, wor
 			select {}
 		case "close":
 			return nil
+		case "complain":
+			exit := &workerv1.Exit{Code: 3, StderrTail: arg + "\nend"}
+			_ = stream.Send(&workerv1.Frame{Kind: workerv1.Frame_KIND_EXIT, Exit: exit}) // the status follows in any case
+			return status.Error(codes.Internal, arg)
 		case "orphan":
 			startOrphan()
 		}

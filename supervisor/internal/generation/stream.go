@@ -2,6 +2,8 @@ package generation
 
 import (
 	"context"
+	"math"
+	"strings"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -19,6 +21,7 @@ type Stream struct {
 	stream grpc.BidiStreamingClient[workerv1.Frame, workerv1.Frame]
 	cancel context.CancelFunc
 	sender sync.WaitGroup
+	words  words
 
 	mu     sync.Mutex
 	wake   chan struct{} // has a token when there may be something to send
@@ -35,18 +38,18 @@ func (g *Generation) Open() (*Stream, error) {
 		cancel()
 		return nil, err
 	}
-	s := &Stream{stream: stream, cancel: cancel, wake: make(chan struct{}, 1)}
+	s := &Stream{stream: stream, cancel: cancel, words: words{g.config.Stderr}, wake: make(chan struct{}, 1)}
 	s.sender.Go(s.sendAll) // ends with the stream, or by Close
 	return s, nil
 }
 
 // Send queues a frame. It reports false, and drops the frame, if the frame is
-// a request that was not held and the queue is full: cancels and answers always
-// go, and what is held has a bound of its own.
+// a request or a notification that was not held and the queue is full: cancels
+// and answers always go, and what is held has a bound of its own.
 func (s *Stream) Send(f *workerv1.Frame, held bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !held && f.Kind == workerv1.Frame_KIND_REQUEST && s.size > 0 && s.size+len(f.Payload) > maxQueued {
+	if !held && s.size > 0 && s.size+len(f.Payload) > room(f.Kind) {
 		return false
 	}
 	s.queue = append(s.queue, f)
@@ -56,6 +59,17 @@ func (s *Stream) Send(f *workerv1.Frame, held bool) bool {
 	default:
 	}
 	return true
+}
+
+// room is how many bytes may wait, a frame of the kind included.
+func room(k workerv1.Frame_Kind) int {
+	switch k {
+	case workerv1.Frame_KIND_REQUEST:
+		return maxQueued
+	case workerv1.Frame_KIND_NOTIFICATION:
+		return 2 * maxQueued
+	}
+	return math.MaxInt
 }
 
 func (s *Stream) sendAll() {
@@ -92,8 +106,15 @@ func (s *Stream) sent() {
 	s.queue = s.queue[1:]
 }
 
-// Recv returns the next frame of the worker. Its error is final.
-func (s *Stream) Recv() (*workerv1.Frame, error) { return s.stream.Recv() }
+// Recv returns the next frame of the worker. Its error is final. What the
+// worker says in words for people, in either, may be shown to anyone (SEC-3).
+func (s *Stream) Recv() (*workerv1.Frame, error) {
+	f, err := s.stream.Recv()
+	if exit := f.GetExit(); exit.GetStderrTail() != "" {
+		exit.StderrTail = strings.Join(s.words.clean(exit.StderrTail), "\n")
+	}
+	return f, s.words.cleanError(err)
+}
 
 // Close ends the session and returns the numbers of the requests that were
 // never put on the stream: the worker cannot have seen them.

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/holdfast-mcp/holdfast/protocol"
 	"github.com/holdfast-mcp/holdfast/protocol/workerv1"
 )
@@ -67,6 +70,45 @@ func TestStreams(t *testing.T) {
 	case <-g.Done():
 		t.Error("the worker is gone")
 	default:
+	}
+}
+
+// SEC-3: what a worker says of its end over the wire is treated as its stderr.
+func TestWordsOfAWorker(t *testing.T) {
+	h := newHarness(t)
+	c := h.config("good")
+	c.Stderr.Mask = []string{"correct horse"}
+	s := open(t, h.start(c))
+	s.Send(request(1, "complain key correct horse \x1b[31mred"), false)
+	const want = `key *** \x1b[31mred`
+	if f, err := s.Recv(); err != nil || f.GetExit().GetStderrTail() != want+"\nend" {
+		t.Errorf("Recv() = %v, %v", f, err)
+	}
+	if _, err := s.Recv(); status.Convert(err).Message() != want || status.Code(err) != codes.Internal {
+		t.Errorf("the stream ends with %v", err)
+	}
+}
+
+// SUP-20: requests get a part of the room, notifications another, and cancels
+// all that they need.
+func TestStreamRoom(t *testing.T) {
+	s := &Stream{wake: make(chan struct{}, 1)}
+	frame := func(k workerv1.Frame_Kind) *workerv1.Frame {
+		return &workerv1.Frame{Kind: k, Payload: make([]byte, maxQueued/4)}
+	}
+	fill := func(k workerv1.Frame_Kind) int {
+		n := 0
+		for n < 100 && s.Send(frame(k), false) {
+			n++
+		}
+		return n
+	}
+	requests, notes := fill(workerv1.Frame_KIND_REQUEST), fill(workerv1.Frame_KIND_NOTIFICATION)
+	if cancels := fill(workerv1.Frame_KIND_CANCEL); requests != 4 || notes != 4 || cancels != 100 {
+		t.Errorf("room for %d requests, %d notifications, %d cancels", requests, notes, cancels)
+	}
+	if !s.Send(frame(workerv1.Frame_KIND_REQUEST), true) {
+		t.Error("no room for a held request")
 	}
 }
 

@@ -232,7 +232,11 @@ func (p *Proxy) sendLocked(o session.Outgoing, out *session.Output) {
 		return
 	}
 	f := &workerv1.Frame{Kind: workerv1.Frame_Kind(o.Frame.Kind), Id: o.Frame.ID, Payload: o.Frame.Payload}
-	if !c.stream.Send(f, o.Held) {
+	switch {
+	case c.stream.Send(f, o.Held):
+	case o.Frame.Kind == session.Request:
 		p.session.Unsent(o.Frame.ID, out)
+	default:
+		p.config.Log.Debug("dropped a notification: the server does not read")
 	}
 }
