@@ -14,12 +14,14 @@ import (
 	"github.com/holdfast-mcp/holdfast/protocol"
 )
 
-// TestModel plays random clients, workers and losses against a simple model.
-// What it proves (SUP-7, SUP-16, SUP-23, EDGE-5, EDGE-6): an id gets at most
-// one answer, and exactly one in the end unless it was cancelled; nothing that
-// may have an effect is given to two workers; requests reach a worker in the
-// order of their arrival and never before the answer to initialize; a worker
-// that is gone is not heard; nothing is remembered of what is over.
+// TestModel: SUP-7, SUP-9, SUP-16, SUP-23, EDGE-5, EDGE-6. Random clients,
+// workers, swaps and losses are played against a simple model. What it proves:
+// an id gets at most one answer, and exactly one in the end unless it was
+// cancelled; nothing that may have an effect is given to two workers; requests
+// reach the serving worker and no other, in the order of their arrival and never
+// before the answer to initialize; a worker that drains is heard until it is
+// gone, and drained when it has answered; one that is gone is not heard; nothing
+// is remembered of what is over.
 func TestModel(t *testing.T) {
 	steps := flag.Lookup("rapid.steps")
 	if steps.Value.String() == steps.DefValue {
@@ -36,7 +38,10 @@ func TestModel(t *testing.T) {
 			"ask more": m.ask,
 			"cancel":   m.cancel,
 			"attach":   m.attach,
+			"promote":  m.promote,
+			"retire":   m.retire,
 			"lose":     m.lose,
+			"change":   m.change,
 			"deliver":  m.deliver,
 			"answer":   m.answer,
 			"stale":    m.stale,
@@ -61,6 +66,9 @@ type asked struct {
 	answers   int
 	sends     int // times on a link, without those that never left it
 	on        *worker
+	// again: it went back into the queue while other workers lived, so that
+	// later ones may have overtaken it.
+	again bool
 }
 
 func (a *asked) open() bool { return a.answers == 0 && !a.cancelled }
@@ -74,9 +82,21 @@ type worker struct {
 	numbers uint64 // of its own requests
 	asks    []uint64
 	last    uint64 // last number of a client's request
-	serving bool
+	phase   modelPhase
+	shaken  bool   // it has answered an initialize
 	initial *asked // initialize that it has not answered
 }
+
+// modelPhase is what a worker is to the client.
+type modelPhase uint8
+
+const (
+	preparing modelPhase = iota
+	standsBy
+	serves
+	drains
+	isDismissed
+)
 
 type put struct {
 	number   uint64
@@ -92,7 +112,7 @@ type model struct {
 
 	ids         int
 	all         []*asked
-	current     *worker
+	live        []*worker
 	gone        []*worker
 	links       Link
 	isDown      bool
@@ -125,22 +145,53 @@ func newModel(*rapid.T) *model {
 func (m *model) step(t *rapid.T, f func(out *Output)) {
 	m.out.Reset()
 	f(&m.out)
+	if w := m.worker(m.out.Ready); w != nil && w.phase == preparing {
+		w.phase = standsBy
+		if m.serving() == nil {
+			w.phase = serves
+		}
+	} else if m.out.Ready != 0 {
+		t.Fatalf("link %d could serve, which it could not say", m.out.Ready)
+	}
 	for _, l := range m.out.Lines {
 		m.toClient(t, l)
 	}
 	for _, f := range m.out.Frames {
 		m.toWorker(t, f)
 	}
-	if m.out.Ready != 0 {
-		if m.current == nil || m.current.link != m.out.Ready {
-			t.Fatalf("link %d serves, which is not there", m.out.Ready)
-		}
-		m.current.serving = true
-	}
 	if m.told && !m.initialized {
 		m.initialized = true
 		m.step(t, func(out *Output) { m.session.Receive(message("", noteInitialized, ""), m.now, out) })
 	}
+}
+
+// worker returns the living worker of a link, nil if there is none.
+func (m *model) worker(l Link) *worker {
+	return m.first(func(w *worker) bool { return w.link == l })
+}
+
+func (m *model) serving() *worker {
+	return m.first(func(w *worker) bool { return w.phase == serves })
+}
+
+// candidate returns the worker that is to serve next, nil if there is none.
+func (m *model) candidate() *worker {
+	return m.first(func(w *worker) bool { return w.phase < serves })
+}
+
+func (m *model) first(f func(*worker) bool) *worker {
+	if i := slices.IndexFunc(m.live, f); i >= 0 {
+		return m.live[i]
+	}
+	return nil
+}
+
+// draw returns a living worker, nil if there is none.
+func (m *model) draw(t *rapid.T) *worker {
+	if len(m.live) == 0 {
+		return nil
+	}
+	return rapid.SampledFrom(m.live).Draw(t, "worker")
 }
 
 func (m *model) find(id string) *asked {
@@ -187,8 +238,8 @@ func (m *model) toClient(t *rapid.T, line []byte) {
 }
 
 func (m *model) toWorker(t *rapid.T, o Outgoing) {
-	w := m.current
-	if w == nil || w.link != o.Link {
+	w := m.worker(o.Link)
+	if w == nil {
 		t.Fatalf("frame for link %d, which is not there", o.Link)
 	}
 	if o.Frame.Kind != Request {
@@ -208,19 +259,22 @@ func (m *model) toWorker(t *rapid.T, o Outgoing) {
 
 // sent checks that the worker may have this request now.
 func (m *model) sent(t *rapid.T, w *worker, a *asked, number uint64) {
-	if w.initial != nil {
+	if w.phase != serves {
+		t.Fatalf("%s goes to a worker that does not serve", a.id)
+	}
+	if m.first(func(w *worker) bool { return w.initial != nil }) != nil {
 		t.Fatalf("%s overtakes initialize", a.id)
 	}
 	if !a.open() {
 		t.Fatalf("%s is executed after it was answered or cancelled", a.id)
 	}
-	if number <= w.last {
+	if !a.again && number <= w.last {
 		t.Fatalf("%s came out of order: %d after %d", a.id, number, w.last)
 	}
 	if a.number != 0 && a.number != number {
 		t.Fatalf("%s has two numbers, %d and %d", a.id, a.number, number)
 	}
-	w.last, a.number, a.on = number, number, w
+	w.last, a.number, a.on = max(w.last, number), number, w
 	a.sends++
 	switch o := outcomeOf(a.method); {
 	case (o == unknown || o == unavailable) && a.sends > 1, o == read && a.sends > 2:
@@ -284,7 +338,7 @@ func (m *model) cancel(t *rapid.T) {
 }
 
 func (m *model) attach(t *rapid.T) {
-	if m.current != nil {
+	if m.candidate() != nil {
 		return
 	}
 	if m.isDown {
@@ -292,12 +346,66 @@ func (m *model) attach(t *rapid.T) {
 		m.isDown = false
 	}
 	m.links++
-	m.current = &worker{link: m.links}
+	m.live = append(m.live, &worker{link: m.links})
 	m.step(t, func(out *Output) { m.session.Attach(m.links, uint64(m.links), out) })
 }
 
+// promote lets the candidate serve. It cannot if the client has shaken hands
+// since it came, or is about to.
+func (m *model) promote(t *rapid.T) {
+	w := m.candidate()
+	if w == nil || w.phase != standsBy {
+		return
+	}
+	busy := m.first(func(w *worker) bool { return w.initial != nil }) != nil
+	m.step(t, func(out *Output) {
+		if got, want := m.session.Promote(w.link, out), !busy && (w.shaken || !m.told); got != want {
+			t.Fatalf("Promote() = %v, want %v", got, want)
+		} else if !got {
+			w.phase = preparing
+			return
+		}
+		if old := m.serving(); old != nil {
+			old.phase = drains
+		}
+		w.phase = serves
+	})
+}
+
+// retire lets the serving worker drain, with nothing in its place, or dismisses
+// a candidate.
+func (m *model) retire(t *rapid.T) {
+	w := m.first(func(w *worker) bool { return w.phase != drains && w.phase != isDismissed })
+	if w == nil {
+		return
+	}
+	m.step(t, func(out *Output) {
+		m.session.Retire(w.link, out)
+		if w.phase == serves {
+			w.phase = drains
+		} else {
+			w.phase = isDismissed
+		}
+	})
+}
+
+// change lets a worker say that its tools have changed. A candidate cannot have
+// changed what the client knows.
+func (m *model) change(t *rapid.T) {
+	w := m.draw(t)
+	if w == nil || !m.told {
+		return
+	}
+	m.step(t, func(out *Output) {
+		m.session.Frame(w.link, Frame{Notification, 0, message("", "notifications/tools/list_changed", "")}, out)
+	})
+	if want := w.phase == serves || w.phase == drains; (len(m.out.Lines) > 0) != want {
+		t.Fatalf("list_changed of a worker in phase %d passed: %v", w.phase, !want)
+	}
+}
+
 func (m *model) lose(t *rapid.T) {
-	w := m.current
+	w := m.draw(t)
 	if w == nil {
 		return
 	}
@@ -311,10 +419,17 @@ func (m *model) lose(t *rapid.T) {
 		}
 		if p.asked != nil && p.asked.on == w {
 			p.asked.on = nil
+			p.asked.again = len(m.live) > 1
 		}
 	}
-	m.current = nil
+	m.live = slices.DeleteFunc(m.live, func(other *worker) bool { return other == w })
 	m.gone = append(m.gone, w)
+	before := make(map[*asked]int)
+	for _, p := range w.queue {
+		if p.asked != nil {
+			before[p.asked] = p.asked.sends
+		}
+	}
 	m.step(t, func(out *Output) { m.session.Lost(w.link, loss, m.now, out) })
 	for id, q := range m.asks {
 		if q.w == w {
@@ -327,7 +442,8 @@ func (m *model) lose(t *rapid.T) {
 			continue
 		}
 		kept := slices.Contains(loss.Unsent, p.number) || outcomeOf(a.method) == retried ||
-			outcomeOf(a.method) == read && a.sends < 2
+			outcomeOf(a.method) == read && before[a] < 2
+		kept = kept && !m.isDown
 		if kept == (a.answers > 0) {
 			t.Fatalf("%s %s, sent %d times: kept %v", a.id, a.method, a.sends, !kept)
 		}
@@ -336,13 +452,13 @@ func (m *model) lose(t *rapid.T) {
 
 // deliver lets the worker get some more of what is on its link.
 func (m *model) deliver(t *rapid.T) {
-	if w := m.current; w != nil {
+	if w := m.draw(t); w != nil {
 		w.got = rapid.IntRange(w.got, len(w.queue)).Draw(t, "got")
 	}
 }
 
 func (m *model) answer(t *rapid.T) {
-	w := m.current
+	w := m.draw(t)
 	if w == nil {
 		return
 	}
@@ -361,6 +477,7 @@ func (m *model) answer(t *rapid.T) {
 func (m *model) answerOne(t *rapid.T, w *worker, i int) {
 	p := &w.queue[i]
 	p.answered = true
+	w.shaken = w.shaken || p.method == methodInitialize
 	if p.asked != nil {
 		p.asked.on = nil
 		if p.asked == w.initial {
@@ -394,7 +511,7 @@ func (m *model) stale(t *rapid.T) {
 }
 
 func (m *model) progress(t *rapid.T) {
-	w := m.current
+	w := m.draw(t)
 	var ours []*asked
 	for _, a := range m.all {
 		if a.token != "" {
@@ -414,7 +531,7 @@ func (m *model) progress(t *rapid.T) {
 }
 
 func (m *model) question(t *rapid.T) {
-	w := m.current
+	w := m.draw(t)
 	if w == nil || !m.told {
 		return
 	}
@@ -472,16 +589,13 @@ func (m *model) withdraw(t *rapid.T) {
 }
 
 func (m *model) down(t *rapid.T) {
-	if m.current != nil {
+	if m.serving() != nil || m.candidate() != nil {
 		return
 	}
 	m.isDown = true
 	m.step(t, func(out *Output) {
 		m.session.Down(protocol.NewError(protocol.WorkerUnavailable, "down"), time.Unix(1<<40, 0), out)
 	})
-	if n := m.session.InFlight(); n > 0 {
-		t.Fatalf("%d requests wait for nothing", n)
-	}
 }
 
 func (m *model) wait(t *rapid.T) {
@@ -504,22 +618,40 @@ func (m *model) check(t *rapid.T) {
 		t.Fatalf("Idle() = %v with %d requests", got, len(due))
 	}
 	serving := Link(0)
-	if m.current != nil && m.current.serving {
-		serving = m.current.link
+	if w := m.serving(); w != nil {
+		serving = w.link
 	}
 	if got := m.session.Serving(); got != serving {
 		t.Fatalf("Serving() = %d, want %d", got, serving)
+	}
+	for _, w := range m.live {
+		owes := slices.ContainsFunc(due, func(a *asked) bool { return a.on == w && a.method != methodListen })
+		if got, want := m.session.Drained(w.link), w.phase == drains && !owes; got != want {
+			t.Fatalf("Drained(%d) = %v, want %v", w.link, got, want)
+		}
+	}
+	if waits := slices.ContainsFunc(open, func(a *asked) bool { return a.on == nil }); m.isDown && waits {
+		t.Fatal("a request waits for nothing")
 	}
 }
 
 // settle gives the client a worker that answers everything.
 func (m *model) settle(t *rapid.T) {
-	m.attach(t)
-	w := m.current
-	for i := 0; i < len(w.queue); i++ {
-		w.got = len(w.queue)
-		if !w.queue[i].answered {
-			m.answerOne(t, w, i)
+	if m.serving() == nil {
+		m.attach(t)
+		m.promote(t)
+	}
+	for range 3 { // what one answers may be news for another
+		for _, w := range m.live {
+			for i := 0; i < len(w.queue); i++ {
+				w.got = len(w.queue)
+				if !w.queue[i].answered {
+					m.answerOne(t, w, i)
+				}
+			}
+		}
+		if m.serving() == nil {
+			m.promote(t)
 		}
 	}
 	for len(m.asks) > 0 {
@@ -536,7 +668,7 @@ func (m *model) settle(t *rapid.T) {
 		t.Fatalf("something is left: sent %d, own %d, byID %d, byToken %d, asked %d, queued %d of %d bytes, queue %d",
 			len(s.sent), len(s.own), len(s.byID), len(s.byToken), len(s.asked), s.queued, s.queueSize, len(s.queue))
 	}
-	if len(s.links) != 1 || s.told.pending != nil {
+	if len(s.links) != len(m.live) || s.told.pending != nil {
 		t.Fatalf("%d links, initialize pending: %v", len(s.links), s.told.pending != nil)
 	}
 }

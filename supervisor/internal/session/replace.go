@@ -89,14 +89,14 @@ func (s *Session) Promote(to Link, out *Output) bool {
 // one serves. A link that does not serve yet never will, whatever it answers.
 func (s *Session) Retire(l Link, out *Output) {
 	old := s.links[l]
-	if old == nil || old.phase == draining {
-		return
-	}
-	if l == s.serving {
-		s.serving = 0
+	switch {
+	case old == nil || old.phase == draining:
+	case l == s.serving:
+		s.serving, old.phase = 0, draining
 		out.frame(l, Drain, 0, nil)
+	default:
+		old.phase = dismissed
 	}
-	old.phase = draining
 }
 
 // Drained reports whether a link serves no more and has answered what it had.
@@ -343,6 +343,9 @@ func (s *Session) Lost(l Link, loss Loss, now time.Time, out *Output) {
 		}
 	}
 	s.queue = append(again, s.queue...)
+	if s.down != nil {
+		s.Down(s.down, s.demandAt, out) // an old worker was the last one
+	}
 	s.prepareWaiting(out)
 	s.flush(out)
 }

@@ -98,9 +98,11 @@ type item struct {
 type phase uint8
 
 const (
+	// dismissed: it was retired before it could serve, and never will.
+	dismissed phase = iota
 	// waiting: an initialize of the client is under way elsewhere, and its
 	// answer decides what this link has to be told.
-	waiting phase = iota
+	waiting
 	// replaying: the handshake has been told again and is not answered.
 	replaying
 	// standby: it could serve.
