@@ -163,7 +163,7 @@ func compact(t *testing.T, text []byte) string {
 // are the same.
 func TestReadmeFlags(t *testing.T) {
 	flag := regexp.MustCompile("(?m)^\\| `--([a-z-]+)")
-	help := regexp.MustCompile(`(?m)^ +(?:-\w, |   )?--([a-z-]+)`)
+	help := regexp.MustCompile(`(?m)^(?:      |  -\w, )--([a-z-]+)`)
 	documented := firstGroups(flag, readDoc(t, "README.md"))
 	text, err := exec.CommandContext(t.Context(), harness.Holdfast(t), "run", "--help").Output()
 	if err != nil {
