@@ -302,7 +302,7 @@ func progressToken(params []byte) string {
 // isModern reports whether params carry the per-request protocol version of
 // the 2026-07-28 revision or a later one.
 func isModern(params []byte) bool {
-	span, ok := envelope.Find(params, "_meta", "io.modelcontextprotocol/protocolVersion")
+	span, ok := envelope.Find(params, "_meta", metaVersion)
 	return ok && string(span.Of(params)) >= `"2026-`
 }
 

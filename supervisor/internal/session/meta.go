@@ -1,0 +1,70 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/holdfast-mcp/holdfast/internal/envelope"
+)
+
+// What a request of the 2026-07-28 revision says of its client, in _meta.
+const (
+	metaVersion      = "io.modelcontextprotocol/protocolVersion"
+	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	metaClientInfo   = "io.modelcontextprotocol/clientInfo"
+)
+
+// versions are those of the protocol that are known here, newest first.
+var versions = []string{"2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
+
+// metaError is the error for a request with an invalid _meta.
+type metaError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	Data    any    `json:"data,omitempty"`
+}
+
+// metaFault returns the raw error for a request whose modern _meta is invalid,
+// else nil. Where a worker serves, it decides; where none does, nothing is
+// started or kept waiting for such a request (EDGE-13).
+func metaFault(params []byte) []byte {
+	version, ok := envelope.Find(params, "_meta", metaVersion)
+	if !ok {
+		return nil
+	}
+	var fault metaError
+	var asked string
+	switch err := json.Unmarshal(version.Of(params), &asked); {
+	case err != nil:
+		fault = wrongType(metaVersion, "a string")
+	case asked < "2026-":
+		return nil // the legacy era, in which _meta decides nothing
+	case asked != versions[0]:
+		fault = metaError{-32022, "Unsupported protocol version", map[string]any{"supported": versions, "requested": asked}}
+	case !isObject(params, metaCapabilities):
+		fault = wrongType(metaCapabilities, "an object")
+	case isPresent(params, metaClientInfo) && !isObject(params, metaClientInfo):
+		fault = wrongType(metaClientInfo, "an object")
+	default:
+		return nil
+	}
+	b, err := json.Marshal(fault)
+	if err != nil { // strings can always be marshalled
+		panic(err)
+	}
+	return b
+}
+
+func wrongType(key, want string) metaError {
+	return metaError{Code: -32602, Message: "Invalid params: _meta " + key + " must be " + want}
+}
+
+func isPresent(params []byte, key string) bool {
+	_, ok := envelope.Find(params, "_meta", key)
+	return ok
+}
+
+func isObject(params []byte, key string) bool {
+	span, ok := envelope.Find(params, "_meta", key)
+	return ok && bytes.HasPrefix(span.Of(params), []byte{'{'})
+}
