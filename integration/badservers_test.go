@@ -305,7 +305,14 @@ func (s *rawServer) stubborn() int {
 		if !ok {
 			select {}
 		}
-		if !s.ordinary(m) {
+		var asked struct{ ProtocolVersion string }
+		_ = json.Unmarshal(m.Params, &asked) // other params name no version
+		switch {
+		case m.Method == "initialize": // Gemini CLI insists on its version, and on pings
+			s.result(m.ID, strings.Replace(rawInitialize, "2025-11-25", asked.ProtocolVersion, 1))
+		case m.Method == "ping":
+			s.result(m.ID, "{}")
+		case !s.ordinary(m):
 			s.result(m.ID, rawText("still here"))
 		}
 	}
