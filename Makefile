@@ -62,6 +62,8 @@ demo: build ## Kill a worker in the middle of a call and show what the client se
 BENCHFLAGS ?=
 # How often each kind of worker is killed.
 KILLS ?= 50
+# How often a worker is replaced by overlap; the other ways are done a fifth as often.
+SWAPS ?= 50
 
 .PHONY: bench
 bench: bench-build ## Measure against a server without holdfast
@@ -70,6 +72,10 @@ bench: bench-build ## Measure against a server without holdfast
 .PHONY: bench-kill
 bench-kill: bench-build ## Measure from the death of a worker to the next answer
 	bin/bench -kill $(KILLS) $(BENCHFLAGS)
+
+.PHONY: bench-swap
+bench-swap: bench-build ## Measure what clients see of replacements under load
+	bin/bench -swap $(SWAPS) $(BENCHFLAGS)
 
 .PHONY: bench-build
 bench-build: build
@@ -90,6 +96,7 @@ fuzz: ## Run each fuzz target for FUZZTIME
 test-extended: deps ## Run what takes too long for each change
 	$(MAKE) fuzz FUZZTIME=60s
 	HOLDFAST_KILLS=500 HOLDFAST_RACE=1 go test -count=1 -timeout 60m -v -run 'TestKillUnderLoad|TestFailpoints' ./integration
+	HOLDFAST_RUNS=1000 go test -count=1 -timeout 60m -run TestSUP6AnyMoment ./integration
 	HOLDFAST_EXTENDED=1 go test -count=1 -timeout 60m ./integration/...
 
 ## ---- edit

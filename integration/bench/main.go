@@ -22,7 +22,7 @@ func main() {
 type options struct {
 	holdfast, server, npm string
 	only                  string
-	reps, kills           int
+	reps, kills, swaps    int
 	quick, escaped, json  bool
 	as                    string
 }
@@ -37,6 +37,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	flags.StringVar(&o.only, "only", "", "measure targets whose name contains this, and direct")
 	flags.IntVar(&o.reps, "reps", 7, "number of repetitions")
 	flags.IntVar(&o.kills, "kill", 0, "instead, kill the worker so many times")
+	flags.IntVar(&o.swaps, "swap", 0, "instead, replace the worker so many times under 1,000 calls a second; -only chooses a way")
 	flags.BoolVar(&o.quick, "quick", false, "a tenth of the calls and two repetitions: to see that it works")
 	flags.BoolVar(&o.escaped, "escaped", false, "texts that are JSON themselves, so that every second byte or so is escaped")
 	flags.BoolVar(&o.json, "json", false, "print JSON with all samples instead of tables")
@@ -51,8 +52,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 		return fmt.Errorf("unexpected arguments %q", flags.Args())
 	}
 	debug.SetGCPercent(400) // the measuring side shares the cores
-	if o.kills > 0 {
+	switch {
+	case o.kills > 0:
 		return benchKill(o, stdout, stderr)
+	case o.swaps > 0:
+		return benchSwap(o, stdout, stderr)
 	}
 	return benchTargets(o, stdout, stderr)
 }
