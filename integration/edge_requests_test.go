@@ -250,3 +250,60 @@ func TestC34BufferedStdout(t *testing.T) {
 		t.Errorf("the call is answered with %+v", e)
 	}
 }
+
+// TestEDGE13InvalidMeta: EDGE-13. While no worker is ready, a request with an
+// invalid _meta is refused at once, and starts none; with one that is ready,
+// the server decides.
+func TestEDGE13InvalidMeta(t *testing.T) {
+	unknownVersion := modern(`"v"`, "tools/list", "2099-01-01")
+	noCapabilities := legacy(`"c"`, "tools/call", fmt.Sprintf(`{"name":"pid",`+metaVersion+`}}`, "2026-07-28"))
+	codes := map[string]int{`"v"`: -32022, `"c"`: -32602}
+	refused := func(t *testing.T, c *harness.Client) {
+		t.Helper()
+		c.Send(unknownVersion)
+		c.Send(noCapabilities)
+		for id, code := range codes {
+			f := c.WaitFor("the refusal of "+id, func(f harness.Frame) bool { return string(f.ID) == id })
+			if f.Error == nil || f.Error.Code != code {
+				t.Errorf("%s got %.300s", id, f.Raw)
+			}
+			var data struct {
+				Supported []string
+				Requested string
+			}
+			if id == `"v"` && (json.Unmarshal(f.Error.Data, &data) != nil || data.Requested != "2099-01-01" || !slices.Contains(data.Supported, "2026-07-28")) {
+				t.Errorf("the data is %s", f.Error.Data)
+			}
+		}
+	}
+	t.Run("before a worker", func(t *testing.T) {
+		// The worker never becomes ready, so what is answered was not held.
+		c := harness.Start(t, harness.Config{Command: harness.Native(t, []string{"--eof-grace", "0s"}, badServer(t, "silent")...)})
+		refused(t, c)
+	})
+	t.Run("after the last start", func(t *testing.T) {
+		dir := t.TempDir()
+		starts := filepath.Join(dir, "starts")
+		sh := harness.RequireProgram(t, "sh")
+		c := harness.Start(t, harness.Config{Command: harness.Bridged(t, []string{"--crash-budget", "1/1h", "--backoff", "1ms..2ms"},
+			sh, "-c", "echo start >> "+starts+"; exit 1")})
+		harness.Await(t, "the open circuit", func() bool { return strings.Contains(c.Stderr(), "not started again for now") })
+		n := readJournal(t, starts)["start"]
+		refused(t, c)
+		if now := readJournal(t, starts)["start"]; now != n {
+			t.Errorf("%d starts, %d before", now, n)
+		}
+		// A valid one is a reason to try again.
+		harness.Await(t, "one more start", func() bool {
+			c.CallTool("x", nil)
+			return readJournal(t, starts)["start"] > n
+		})
+	})
+	t.Run("by the server", func(t *testing.T) {
+		eachSupervised(t, func(t *testing.T, v variant) {
+			c := startTestServer(t, v)
+			c.Initialize()
+			refused(t, c)
+		})
+	})
+}

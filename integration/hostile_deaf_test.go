@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,7 +21,10 @@ func TestSUP20Deaf(t *testing.T) {
 	harness.RequireLinux(t)
 	eachSupervised(t, func(t *testing.T, v variant) {
 		journal := filepath.Join(t.TempDir(), "journal")
-		c := startTestServer(t, v, "-journal", journal)
+		temp := shortTemp(t)
+		c := harness.Start(t, harness.Config{
+			Command: v.command(t, nil, harness.TestServer(t), "-journal", journal), Env: []string{"TMPDIR=" + temp},
+		})
 		c.Initialize()
 		pid := c.CallTool("pid", nil).Text(t)
 		c.RequestID(`"slow"`, "tools/call", harness.Call("sleep", map[string]any{"ms": 600_000}))
@@ -59,6 +64,11 @@ func TestSUP20Deaf(t *testing.T) {
 			if kb == 0 || kb > queuesKB {
 				t.Errorf("%s grew to %d KiB", name, kb)
 			}
+		}
+		status := exec.Command(harness.Holdfast(t), "status")
+		status.Env = append(os.Environ(), "TMPDIR="+temp)
+		if out, err := status.CombinedOutput(); err != nil || !strings.Contains(string(out), "tools/call") {
+			t.Errorf("status: %v\n%.2000s", err, out)
 		}
 		refused := 0
 		for _, p := range pending {
