@@ -335,3 +335,37 @@ func TestKilledAtExec(t *testing.T) {
 		})
 	}
 }
+
+// A candidate that was ready and cannot be promoted, because the client has
+// shaken hands meanwhile, is promoted when it is ready again, or is lost.
+func TestReadyAgain(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		w.serve(w.awaitStart(1, 0))
+		ready := func(s *starting) (*fakeWorker, *fakeConn) {
+			f := w.run(s)
+			c := <-f.conns
+			c.set(func(c *fakeConn) { c.unready = true })
+			c.serve()
+			return f, c
+		}
+		done := w.swap()
+		_, c := ready(w.awaitStart(2, 0))
+		if got := w.s.Status(); got.Generation != 1 || got.State != "swapping" {
+			t.Errorf("Status() = %+v", got)
+		}
+		c.set(func(c *fakeConn) { c.unready = false })
+		c.serve()
+		if o := <-done; o.Generation != 2 || o.Err != nil {
+			t.Errorf("outcome %+v", o)
+		}
+		done = w.swap()
+		f, _ := ready(w.awaitStart(3, 0))
+		f.die(crashed)
+		if o := <-done; o.Generation != 2 || o.Err == nil {
+			t.Errorf("outcome %+v", o)
+		}
+		if got := w.s.Status(); got.Generation != 2 || got.State != "serving" || got.Crashes != 0 {
+			t.Errorf("Status() = %+v", got)
+		}
+	})
+}

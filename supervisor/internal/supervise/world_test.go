@@ -71,6 +71,7 @@ type fakeConn struct {
 	mu       sync.Mutex
 	state    ConnState
 	promoted bool
+	unready  bool // it cannot be promoted yet
 	retired  bool
 	hung     bool
 }
@@ -297,8 +298,8 @@ func (c *fakeConn) Detach(l session.Loss)    { c.end(); c.losses <- l }
 func (c *fakeConn) Promote() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.promoted = true
-	return true
+	c.promoted = !c.unready
+	return c.promoted
 }
 
 func (c *fakeConn) Retire() {
