@@ -11,12 +11,14 @@
 // A link is one Session stream to one worker generation. Links are numbered by
 // the caller, never reused, and at most one of them serves:
 //
-//	          Attach                    handshake replayed
-//	(none) ----------> replaying ------------------------------> serving
-//	          |            | refused: Output.Refused               |
-//	          |            v                                       | Lost
-//	          |         (gone) <-----------------------------------+
-//	          +--> serving at once, if there is nothing to replay
+//	        Attach           handshake told again    none serves, or Promote    another does, or Retire
+//	(none) -------> replaying -----------------> standby --------------> serving -------------> draining
+//	                    |                           |                       |                       |
+//	                    +------------ Lost ---------+-----------------------+-----------------------+--> (gone)
+//
+// A link with nothing to be told stands by at once; one that must wait for the
+// answer to the client's own initialize is waiting before it replays; one that
+// is retired before it serves is dismissed.
 //
 // What a client connection promises, request by request:
 //
