@@ -58,6 +58,9 @@ func TestSEC3Secrets(t *testing.T) {
 	if e := lost.Typed(); e == nil || !strings.Contains(strings.Join(e.StderrTail, "\n"), `key *** and *** \x1b[31mred\x07 \xff\xfe \u009b2J`) {
 		t.Errorf("the lost call says %+v", e)
 	}
+	if text := lost.Tool(t).Content[0].Text; !strings.Contains(text, "\nLast output of the server on stderr:\n  ") {
+		t.Errorf("what the server said is not told as such: %q", text)
+	}
 	c.CallTool("pid", nil).Text(t)
 	texts["status after the crash"] = status()
 	b, err := os.ReadFile(file)
