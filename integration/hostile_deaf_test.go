@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/holdfast-mcp/holdfast/integration/harness"
@@ -29,16 +28,8 @@ func TestSUP20Deaf(t *testing.T) {
 		pid := c.CallTool("pid", nil).Text(t)
 		c.RequestID(`"slow"`, "tools/call", harness.Call("sleep", map[string]any{"ms": 600_000}))
 		c.CallTool("sleep", map[string]any{"ms": 100})
-		server := serverProc(t, c, pid).PID
-		stop := func(s syscall.Signal) {
-			t.Helper()
-			if err := syscall.Kill(server, s); err != nil {
-				t.Fatal(err)
-			}
-		}
-		stop(syscall.SIGSTOP)
-		// Whatever happens, the server must be able to end.
-		t.Cleanup(func() { _ = syscall.Kill(server, syscall.SIGCONT) })
+		server := serverProc(t, c, pid)
+		server.Signal(t, "STOP")
 		const size, calls = 256 << 10, 400 // 100 MB
 		text := strings.Repeat("t", size)
 		var pending []*harness.Pending
@@ -86,7 +77,7 @@ func TestSUP20Deaf(t *testing.T) {
 		}
 		c.Notify("notifications/cancelled", map[string]any{"requestId": "slow"})
 		c.Request("ping", nil).Wait()
-		stop(syscall.SIGCONT)
+		server.Signal(t, "CONT")
 		harness.Await(t, "the server to see the cancellation", func() bool { return readJournal(t, journal)["cancelled"] == 1 })
 		for _, p := range pending {
 			if f := p.Wait(); outcomeOf(f) == served && f.Text(t) != text {
@@ -107,9 +98,7 @@ func TestSUP20HungAtTheEnd(t *testing.T) {
 		c := startTestServer(t, v)
 		c.Initialize()
 		pid := c.CallTool("pid", nil).Text(t)
-		if err := syscall.Kill(serverProc(t, c, pid).PID, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		serverProc(t, c, pid).Signal(t, "STOP")
 		call := c.Request("tools/call", harness.Call("pid", nil))
 		c.Signal(t, "TERM")
 		c.WaitExit()
