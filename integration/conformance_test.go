@@ -63,8 +63,7 @@ func suites() []suite {
 // "SUITE SCENARIO CHECK STATUS" for each check, sorted.
 func conformance(t *testing.T, command []string) []string {
 	t.Helper()
-	node := harness.RequireNode(t)
-	bridge, err := httpbridge.Listen(command)
+	bridge, err := httpbridge.Listen(command, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,6 +72,12 @@ func conformance(t *testing.T, command []string) []string {
 			t.Error(err)
 		}
 	}()
+	return runSuites(t, bridge)
+}
+
+func runSuites(t *testing.T, bridge *httpbridge.Bridge) []string {
+	t.Helper()
+	node := harness.RequireNode(t)
 	var lines []string
 	for _, s := range suites() {
 		out := t.TempDir()

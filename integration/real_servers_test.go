@@ -116,14 +116,14 @@ var realServers = map[string]func(t *testing.T) realServer{
 		return realServer{
 			command: []string{harness.RequireGoServer(t, "mcp-grafana")},
 			env:     []string{"GRAFANA_URL=http://127.0.0.1:9"}, // where nothing listens: calls fail, and fail alike
-			tools:   50, resources: 1,
+			tools:   81, resources: 1,
 			calls: []map[string]any{harness.Call("list_datasources", nil)},
 		}
 	},
 	"mcp-go everything": func(t *testing.T) realServer {
 		return realServer{
 			command: []string{harness.RequireGoServer(t, "everything")},
-			tools:   6, prompts: 2, resources: 50,
+			tools:   6, prompts: 2, resources: 101,
 			calls: []map[string]any{
 				harness.Call("echo", map[string]any{"message": "hi"}),
 				harness.Call("add", map[string]any{"a": 2, "b": 3}),

@@ -6,11 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 const sessionHeader = "Mcp-Session-Id"
@@ -28,6 +32,7 @@ type Bridge struct {
 	URL string
 
 	command  []string
+	idle     time.Duration
 	listener net.Listener
 	server   *http.Server
 	served   chan struct{}
@@ -39,8 +44,9 @@ type Bridge struct {
 }
 
 // Listen starts a bridge on a free port of localhost. The command is started
-// when a client needs it.
-func Listen(command []string) (*Bridge, error) {
+// when a client needs it. A session of the legacy era ends after it had no
+// open HTTP request for as long as idle says; never if idle is zero.
+func Listen(command []string, idle time.Duration) (*Bridge, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -50,7 +56,7 @@ func Listen(command []string) (*Bridge, error) {
 		return nil, err
 	}
 	b := &Bridge{
-		URL: "http://localhost:" + port, command: command, listener: l,
+		URL: "http://localhost:" + port, command: command, idle: idle, listener: l,
 		served: make(chan struct{}), sessions: map[string]*child{},
 	}
 	b.server = &http.Server{Handler: http.HandlerFunc(b.handle)}
@@ -70,6 +76,29 @@ func (b *Bridge) Started() int {
 	return b.started
 }
 
+// Signal sends a signal to each child that has answered something, and
+// returns to how many.
+func (b *Bridge) Signal(signal os.Signal) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := 0
+	for _, c := range b.childrenLocked() {
+		if c.signal(signal) {
+			n++
+		}
+	}
+	return n
+}
+
+// childrenLocked returns all children. Callers hold the mutex.
+func (b *Bridge) childrenLocked() []*child {
+	children := slices.Collect(maps.Values(b.sessions))
+	if b.shared != nil {
+		children = append(children, b.shared)
+	}
+	return children
+}
+
 // Close ends the children and all responses.
 func (b *Bridge) Close() error {
 	b.closeChildren()
@@ -80,13 +109,7 @@ func (b *Bridge) Close() error {
 
 func (b *Bridge) closeChildren() {
 	b.mu.Lock()
-	children := make([]*child, 0, len(b.sessions)+1)
-	for _, c := range b.sessions {
-		children = append(children, c)
-	}
-	if b.shared != nil {
-		children = append(children, b.shared)
-	}
+	children := b.childrenLocked()
 	b.sessions, b.shared = map[string]*child{}, nil
 	b.mu.Unlock()
 	var stops sync.WaitGroup
@@ -102,7 +125,10 @@ func (b *Bridge) handle(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := r.Header.Get(sessionHeader)
-	session := b.session(id)
+	session := b.use(id)
+	if session != nil {
+		defer session.leave()
+	}
 	if id != "" && session == nil && r.Method != http.MethodPost {
 		refuse(w, http.StatusNotFound, codeNoSession, "session not found", nil)
 		return
@@ -151,7 +177,9 @@ func (b *Bridge) post(w http.ResponseWriter, r *http.Request, id string, session
 		}
 		session, err = b.sharedChild()
 	case m.text("method") == "initialize":
-		session, err = b.newSession()
+		if session, err = b.newSession(); err == nil {
+			defer session.leave()
+		}
 	case id == "":
 		refuse(w, http.StatusBadRequest, codeNotAllowed, sessionHeader+" required", m["id"])
 		return
@@ -184,10 +212,16 @@ func exchangeWith(c *child, w http.ResponseWriter, r *http.Request, m object) {
 	}
 }
 
-func (b *Bridge) session(id string) *child {
+// use returns the session, nil if there is none, for a request that leaves it
+// when it ends.
+func (b *Bridge) use(id string) *child {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.sessions[id]
+	c := b.sessions[id]
+	if c != nil {
+		c.enter()
+	}
+	return c
 }
 
 func (b *Bridge) newSession() (*child, error) {
@@ -196,11 +230,29 @@ func (b *Bridge) newSession() (*child, error) {
 		return nil, err
 	}
 	c.session = rand.Text()
+	c.enter() // by the request that opens it
+	if b.idle > 0 {
+		c.expiry = time.AfterFunc(b.idle, func() { b.expire(c) })
+		c.patience = b.idle
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.started++
 	b.sessions[c.session] = c
 	return c, nil
+}
+
+// expire ends a session that no request uses.
+func (b *Bridge) expire(c *child) {
+	b.mu.Lock()
+	used := c.inUse()
+	if !used {
+		delete(b.sessions, c.session)
+	}
+	b.mu.Unlock()
+	if !used {
+		c.stop()
+	}
 }
 
 func (b *Bridge) sharedChild() (*child, error) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"sync"
@@ -29,6 +30,11 @@ type child struct {
 	get   *stream              // the open GET, if any
 	queue []json.RawMessage    // for the next GET
 	dead  bool
+	said  bool // it has written something
+	users int  // open HTTP requests of the session
+	// expiry ends the session after patience without users; nil if it stays.
+	expiry   *time.Timer
+	patience time.Duration
 }
 
 func startChild(command []string, shared bool) (*child, error) {
@@ -139,6 +145,9 @@ func (c *child) remove(wireID string) *exchange {
 
 // receive gives a message of the child to whom it belongs.
 func (c *child) receive(m object) {
+	c.mu.Lock()
+	c.said = true
+	c.mu.Unlock()
 	if !m.has("method") {
 		if e := c.remove(string(m["id"])); e != nil {
 			m["id"] = e.id
@@ -217,6 +226,35 @@ func (c *child) detach(s *stream) {
 	if c.get == s {
 		c.get = nil
 	}
+}
+
+// enter and leave surround an HTTP request of the session.
+func (c *child) enter() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.users++
+}
+
+func (c *child) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.users--
+	if c.users == 0 && c.expiry != nil {
+		c.expiry.Reset(c.patience)
+	}
+}
+
+func (c *child) inUse() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.users > 0
+}
+
+// signal sends a signal if the child is up, and reports whether it is.
+func (c *child) signal(s os.Signal) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.said && !c.dead && c.cmd.Process.Signal(s) == nil
 }
 
 func (c *child) isDead() bool {

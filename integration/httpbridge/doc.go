@@ -2,11 +2,12 @@
 // HTTP only. It is neutral: what a suite sees of the server behind it is what
 // the server wrote.
 //
-//	b, err := httpbridge.Listen(command)
+//	b, err := httpbridge.Listen(command, idle)
 //	defer b.Close()
 //	run the suite against b.URL
 //
-// In the legacy era each Mcp-Session-Id is a child process of its own. In the
+// In the legacy era each Mcp-Session-Id is a child process of its own, which
+// ends when no HTTP request used it for the idle time. In the
 // 2026-07-28 era, which has no sessions, there is one child for all requests;
 // since several HTTP clients use the same request ids and progress tokens,
 // the bridge replaces them on the way down and restores them on the way up.

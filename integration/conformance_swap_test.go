@@ -1,0 +1,98 @@
+//go:build unix
+
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-mcp/holdfast/integration/harness"
+	"github.com/holdfast-mcp/holdfast/integration/httpbridge"
+)
+
+// aboutSubscriptions are the checks that see what a server pushes between
+// requests. Nobody carries subscriptions from one worker to the next.
+var aboutSubscriptions = regexp.MustCompile(`subscri|list[-_]changed`)
+
+// TestConformanceWhileSwapping: SUP-4, SUP-9. The official conformance suites
+// see no swap: while each running holdfast replaces its worker all the time,
+// they find what they find without holdfast.
+func TestConformanceWhileSwapping(t *testing.T) {
+	harness.RequireExtended(t)
+	harness.RequireLinux(t)
+	server := harness.Everything(t)
+	direct := conformance(t, harness.Direct(server))
+	if len(direct) <= checksFloor {
+		t.Fatalf("%d checks without holdfast, want more than %d", len(direct), checksFloor)
+	}
+	servers := map[string]string{bridged.name: server, native.name: harness.EverythingWorker(t)}
+	for _, v := range supervised() {
+		for _, period := range []time.Duration{time.Second, 250 * time.Millisecond} {
+			t.Run(v.name+" each "+period.String(), func(t *testing.T) {
+				// The script stands for each start of a worker.
+				starts := filepath.Join(t.TempDir(), "starts")
+				script := []string{harness.RequireProgram(t, "sh"), "-c", `echo start >>"$0"; exec "$@"`, starts, servers[v.name]}
+				began := time.Now()
+				got, sessions, signals := conformanceSwapped(t, v.command(t, nil, script...), period)
+				b, err := os.ReadFile(starts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				swaps := strings.Count(string(b), "\n") - sessions
+				t.Logf("%d checks, %d sessions, %d swaps of %d asked for, in %v", len(got), sessions, swaps, signals, time.Since(began).Round(time.Second))
+				if swaps < sessions/2 {
+					t.Errorf("too few swaps to prove anything: %d in %d sessions", swaps, sessions)
+				}
+				about := func(line string) bool { return aboutSubscriptions.MatchString(line) }
+				rest := func(lines []string) []string { return slices.DeleteFunc(slices.Clone(lines), about) }
+				if diff := cmp.Diff(rest(direct), rest(got)); diff != "" {
+					t.Errorf("checks without and with swaps (-direct +swapped):\n%s", diff)
+				}
+				if diff := cmp.Diff(direct, got); diff != "" {
+					t.Logf("with those about subscriptions:\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// conformanceSwapped runs the suites while all workers are replaced again and
+// again. Sessions that a suite has forgotten end early, since each of them
+// would swap on.
+func conformanceSwapped(t *testing.T, command []string, period time.Duration) (lines []string, sessions, signals int) {
+	t.Helper()
+	bridge, err := httpbridge.Listen(command, 2*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	var swapper sync.WaitGroup
+	swapper.Go(func() { // ends with stop
+		ticks := time.NewTicker(period)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ticks.C:
+				signals += bridge.Signal(syscall.SIGUSR2)
+			case <-stop:
+				return
+			}
+		}
+	})
+	lines = runSuites(t, bridge)
+	close(stop)
+	swapper.Wait()
+	if err := bridge.Close(); err != nil {
+		t.Error(err)
+	}
+	return lines, bridge.Started(), signals
+}
