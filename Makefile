@@ -62,7 +62,7 @@ demo: build ## Kill a worker in the middle of a call and show what the client se
 BENCHFLAGS ?=
 # How often each kind of worker is killed.
 KILLS ?= 50
-# How often a worker is replaced by overlap; the other ways are done a fifth as often.
+# How often a worker is replaced by overlap or killed; the other ways are done a fifth as often.
 SWAPS ?= 50
 
 .PHONY: bench

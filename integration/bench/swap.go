@@ -39,7 +39,7 @@ var replacements = []replacement{
 	{"none", nil, func(*swapRun, int) error { return nil }, 5, 0},
 	{"ready first (overlap)", nil, (*swapRun).swap, 1, 100},
 	{"sequential", []string{"--swap", "sequential"}, (*swapRun).swap, 5, 0},
-	{"SIGKILL", nil, func(_ *swapRun, pid int) error { return killPID(pid) }, 5, 0},
+	{"SIGKILL", nil, func(_ *swapRun, pid int) error { return killPID(pid) }, 1, 0},
 	{"hung, --hang-timeout 1s", []string{"--hang-timeout", "1s"}, func(_ *swapRun, pid int) error { return stopPID(pid) }, 5, 0},
 }
 
@@ -49,6 +49,7 @@ var workerStarts = []time.Duration{0, 800 * time.Millisecond, 3 * time.Second}
 type swapped struct {
 	Name       string        `json:"name"`
 	Start      time.Duration `json:"worker_start_ns"`
+	Next       []float64     `json:"next_ms"`        // from each replacement to the first answer of the new worker
 	Gaps       []float64     `json:"longest_gap_ms"` // between answers, one for each replacement
 	Lags       []float64     `json:"sender_lag_ms"`  // how late the bench itself was in that time
 	P50        float64       `json:"p50_ms"`
@@ -97,12 +98,18 @@ type swapRun struct {
 	began    time.Time
 	stop     chan struct{} // closed to end the sender
 	senders  sync.WaitGroup
-	fresh    chan int // pid of each new worker, with its first answer
+	fresh    chan fresh // each new worker
 	read     chan struct{}
 
 	mu      sync.Mutex // guards what follows
 	sent    []time.Duration
 	answers []timed
+}
+
+// fresh is a new worker and when its first answer came.
+type fresh struct {
+	pid int
+	at  time.Duration
 }
 
 // timed is an answer and when it came.
@@ -127,7 +134,7 @@ func replaceAll(o options, how replacement, delay time.Duration) (swapped, error
 	argv = append(argv, "--worker", o.server, "--", "-journal", journal, "-start-delay", delay.String())
 	r := &swapRun{
 		holdfast: o.holdfast, env: []string{"TMPDIR=" + dir},
-		stop: make(chan struct{}), fresh: make(chan int, 1000), read: make(chan struct{}),
+		stop: make(chan struct{}), fresh: make(chan fresh, 1000), read: make(chan struct{}),
 	}
 	if r.client, err = start(argv, r.env); err != nil {
 		return swapped{}, err
@@ -140,7 +147,8 @@ func replaceAll(o options, how replacement, delay time.Duration) (swapped, error
 	r.began = time.Now()
 	go r.readAll()          // ends with the output of the target
 	r.senders.Go(r.sendAll) // ends with stop
-	times, err := r.replace(how, max(1, o.swaps/how.share))
+	row := swapped{Name: how.name, Start: delay, limit: how.limit}
+	times, err := r.replace(how, max(1, o.swaps/how.share), &row)
 	close(r.stop)
 	r.senders.Wait()
 	_ = r.client.in.Close()
@@ -149,41 +157,43 @@ func replaceAll(o options, how replacement, delay time.Duration) (swapped, error
 	if err != nil {
 		return swapped{}, err
 	}
-	return r.sum(swapped{Name: how.name, Start: delay, limit: how.limit}, times, journal)
+	return r.sum(row, times, journal)
 }
 
 // replace replaces the worker n times and returns when.
-func (r *swapRun) replace(how replacement, n int) ([]time.Duration, error) {
-	pid, err := r.next()
+func (r *swapRun) replace(how replacement, n int, row *swapped) ([]time.Duration, error) {
+	worker, err := r.next()
 	if err != nil {
 		return nil, err
 	}
 	time.Sleep(settleTime)
 	var times []time.Duration
 	for range n {
-		times = append(times, time.Since(r.began))
-		if err := how.do(r, pid); err != nil {
+		from := time.Since(r.began)
+		times = append(times, from)
+		if err := how.do(r, worker.pid); err != nil {
 			return nil, err
 		}
 		if how.name == "none" {
 			time.Sleep(settleTime)
-		} else if pid, err = r.next(); err != nil {
+		} else if worker, err = r.next(); err != nil {
 			return nil, err
 		}
+		row.Next = append(row.Next, max(0, millis(worker.at-from)))
 		time.Sleep(settleTime)
 	}
 	return times, nil
 }
 
 // next waits for the first answer of the next worker.
-func (r *swapRun) next() (int, error) {
+func (r *swapRun) next() (fresh, error) {
 	select {
-	case pid := <-r.fresh:
-		return pid, nil
+	case worker := <-r.fresh:
+		return worker, nil
 	case <-r.read:
-		return 0, fmt.Errorf("the target ended: %w", io.ErrUnexpectedEOF)
+		return fresh{}, fmt.Errorf("the target ended: %w", io.ErrUnexpectedEOF)
 	case <-time.After(patience):
-		return 0, fmt.Errorf("%w from a new worker within %v", errNoAnswer, patience)
+		return fresh{}, fmt.Errorf("%w from a new worker within %v", errNoAnswer, patience)
 	}
 }
 
@@ -252,7 +262,7 @@ func (r *swapRun) readAll() {
 			if by = strings.TrimSpace(by); !seen[by] {
 				seen[by] = true
 				pid, _ := strconv.Atoi(by)
-				r.fresh <- pid
+				r.fresh <- fresh{pid, a.at}
 			}
 		}
 		r.mu.Lock()

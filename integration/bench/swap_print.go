@@ -16,14 +16,16 @@ func (r swapReport) write(w io.Writer, asJSON bool) error {
 	}
 	out := &checkedWriter{w: w}
 	fmt.Fprint(out, "Replacements under 1,000 calls a second, each a mutation with a journal; native worker. Times in ms.\n"+
-		"The gap is the longest time between two answers, of each replacement: median [max]. The lag is how late the\n"+
-		"bench itself was with a call at worst: where it is as long as the gap, the machine was busy and nobody ran.\n\n")
+		"Next is the time to the first answer of the new worker, the gap the longest time between two answers of whatever\n"+
+		"kind, of each replacement: median [max]. The lag is how late the bench itself was with a call at worst: where it\n"+
+		"is as long as the gap, the machine was busy and nobody ran.\n\n")
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "replaced\tstart\ttimes\tgap\tlag\tp50\tp99\tcalls\tunknown\trefused\tlost\tduplicated\treplayed")
+	fmt.Fprintln(tw, "replaced\tstart\ttimes\tnext\tgap\tlag\tp50\tp99\tcalls\tunknown\trefused\tlost\tduplicated\treplayed")
 	for _, row := range r.Rows {
 		gaps, _ := spreadOf(slices.Clone(row.Gaps))
-		fmt.Fprintf(tw, "%s\t%v\t%d\t%.1f [%.1f]\t%.1f\t%.2f\t%.1f\t%d\t%d\t%d\t%d\t%d\t%d\n",
-			row.Name, row.Start, len(row.Gaps), gaps.Median, gaps.Max, slices.Max(row.Lags), row.P50, row.P99,
+		next, _ := spreadOf(slices.Clone(row.Next))
+		fmt.Fprintf(tw, "%s\t%v\t%d\t%.1f [%.1f]\t%.1f [%.1f]\t%.1f\t%.2f\t%.1f\t%d\t%d\t%d\t%d\t%d\t%d\n",
+			row.Name, row.Start, len(row.Gaps), next.Median, next.Max, gaps.Median, gaps.Max, slices.Max(row.Lags), row.P50, row.P99,
 			row.Asked, row.Unknown, row.Refused, row.Lost, row.Duplicated, row.Replayed)
 	}
 	tw.Flush()
