@@ -23,7 +23,7 @@ func (s *session) down(frame *workerv1.Frame) {
 	case workerv1.Frame_KIND_RESPONSE:
 		s.downResponse(frame.GetId(), frame.GetPayload())
 	case workerv1.Frame_KIND_NOTIFICATION:
-		s.enqueue(frame.GetPayload(), false)
+		s.downNotification(frame.GetPayload())
 	case workerv1.Frame_KIND_CANCEL:
 		s.downCancel(frame.GetId(), frame.GetPayload())
 	case workerv1.Frame_KIND_DRAIN:
@@ -52,9 +52,25 @@ func (s *session) downRequest(n uint64, payload []byte) {
 	}
 }
 
+// downNotification passes a notification on.
+func (s *session) downNotification(payload []byte) {
+	env, err := envelope.Peek(payload)
+	if err == nil && env.Kind != envelope.Notification {
+		err = fmt.Errorf("it is a %s", env.Kind)
+	}
+	if err != nil {
+		s.bridge.report.problem("dropped a notification", err)
+		return
+	}
+	s.enqueue(payload, false)
+}
+
 // downCancel passes a cancellation of the request n on.
 func (s *session) downCancel(n uint64, payload []byte) {
 	env, err := envelope.Peek(payload)
+	if err == nil && env.Kind != envelope.Notification {
+		err = fmt.Errorf("it is a %s", env.Kind)
+	}
 	if err != nil {
 		s.bridge.report.problem("dropped a cancellation", err)
 		return
