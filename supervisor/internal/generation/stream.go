@@ -68,8 +68,9 @@ func room(k workerv1.Frame_Kind) int {
 		return maxQueued
 	case workerv1.Frame_KIND_NOTIFICATION:
 		return 2 * maxQueued
+	default:
+		return math.MaxInt
 	}
-	return math.MaxInt
 }
 
 func (s *Stream) sendAll() {

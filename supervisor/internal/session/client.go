@@ -91,11 +91,8 @@ func (s *Session) receiveRequest(line []byte, env envelope.Envelope, now time.Ti
 		number: s.number(), id: id, key: key, method: env.Method, payload: line, params: params,
 		token: progressToken(params), modern: modern, since: now,
 	}
-	if s.serving == 0 {
-		if fault := metaFault(params); fault != nil {
-			out.line(errorLine(id, fault))
-			return
-		}
+	if s.refusesMeta(id, params, out) {
+		return
 	}
 	if s.down != nil && now.Before(s.demandAt) {
 		s.answerDown(r, out)

@@ -24,9 +24,23 @@ type metaError struct {
 	Data    any    `json:"data,omitempty"`
 }
 
+// refusesMeta answers a request with an invalid _meta where no worker serves:
+// nothing is started or kept waiting for it (EDGE-13). A worker that serves
+// decides by itself.
+func (s *Session) refusesMeta(id, params []byte, out *Output) bool {
+	if s.serving != 0 {
+		return false
+	}
+	fault := metaFault(params)
+	if fault == nil {
+		return false
+	}
+	out.line(errorLine(id, fault))
+	return true
+}
+
 // metaFault returns the raw error for a request whose modern _meta is invalid,
-// else nil. Where a worker serves, it decides; where none does, nothing is
-// started or kept waiting for such a request (EDGE-13).
+// else nil.
 func metaFault(params []byte) []byte {
 	version, ok := envelope.Find(params, "_meta", metaVersion)
 	if !ok {

@@ -49,8 +49,9 @@ func legal(f *workerv1.Frame) bool {
 		return env.Kind.IsAnswer()
 	case workerv1.Frame_KIND_NOTIFICATION, workerv1.Frame_KIND_CANCEL:
 		return env.Kind == envelope.Notification
+	default:
+		return false
 	}
-	return false
 }
 
 // FuzzUp: whatever a server prints, the supervisor gets legal messages alone,
