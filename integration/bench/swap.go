@@ -181,6 +181,9 @@ func (r *swapRun) replace(how replacement, n int, row *swapped) ([]time.Duration
 		}
 		row.Next = append(row.Next, max(0, millis(worker.at-from)))
 		time.Sleep(settleTime)
+		if err := r.awaitBacklog(); err != nil {
+			return nil, err
+		}
 	}
 	return times, nil
 }
@@ -196,6 +199,23 @@ func (r *swapRun) next() (fresh, error) {
 		return fresh{}, fmt.Errorf("%w from a new worker within %v", errNoAnswer, patience)
 	}
 }
+
+// awaitBacklog waits until what was held is worked off, so that the next
+// replacement meets the load and not the last one.
+func (r *swapRun) awaitBacklog() error {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		r.mu.Lock()
+		open := len(r.sent) - len(r.answers)
+		r.mu.Unlock()
+		if open <= usualBacklog {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w to some calls within %v", errNoAnswer, patience)
+}
+
+// usualBacklog is how many calls may be under way without any replacement.
+const usualBacklog = 20
 
 var errNoAnswer = errors.New("no answer")
 
