@@ -81,6 +81,7 @@ func (s *Session) Promote(to Link, out *Output) bool {
 	s.Retire(s.serving, out)
 	s.serving, l.phase = to, serving
 	s.catchUp(to, l, out)
+	s.checkLists(out)
 	s.flush(out)
 	return true
 }
@@ -273,6 +274,7 @@ func (s *Session) answerDown(r *request, out *Output) {
 		s.told.initialize = r.payload
 		s.told.version = minimalVersion(r.params)
 		s.told.minimal = true
+		s.offerAll()
 		out.line(resultLine(r.id, minimalResult(s.told.version, s.version)))
 	case r.method == methodDiscover:
 		// Clients fall back to initialize, which has an answer.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-mcp/holdfast/internal/envelope"
 	"github.com/holdfast-mcp/holdfast/protocol"
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/catalog"
 )
 
 // Limits bound what a session keeps for its client.
@@ -55,6 +56,7 @@ type Session struct {
 	rootsChanged bool // client said so while nothing served
 
 	readOnly map[string]bool // tools shown as such, with Limits.ReplayAnnotated
+	views    [catalog.Kinds]view
 }
 
 // handshake is what passed between client and worker at the beginning. It is
@@ -189,6 +191,9 @@ func (s *Session) Serving() Link { return s.serving }
 // Deadline returns when Expire has something to do; false if it has not.
 func (s *Session) Deadline() (time.Time, bool) {
 	first, ok := s.greetingDue()
+	if at, due := s.listDeadline(); due && (!ok || at.Before(first)) {
+		first, ok = at, true
+	}
 	for _, it := range s.queue {
 		if r := it.request; r != nil && expires(r) {
 			if at := r.since.Add(s.limits.HoldTimeout); !ok || at.Before(first) {
@@ -218,6 +223,7 @@ func (s *Session) Expire(now time.Time, out *Output) {
 		s.refuseLink(p.link, "it did not answer initialize within "+s.limits.InitializeTimeout.String()+
 			": it is alive but silent; is its stdout buffered?", out)
 	}
+	s.checkDue(now, out)
 	s.dropQueued(func(r *request) bool {
 		if !expires(r) || now.Before(r.since.Add(s.limits.HoldTimeout)) {
 			return false

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/holdfast-mcp/holdfast/internal/envelope"
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/catalog"
 )
 
 // largeResult is how many bytes the stdio transport of the TypeScript SDK takes,
@@ -123,7 +124,7 @@ func (s *Session) frameNotification(from Link, l *link, f Frame, env envelope.En
 			out.notice("swallowed progress: nobody waits for it", env.Method, nil)
 			return
 		}
-	case l.phase < serving && isListChanged(env.Method):
+	case isListChanged(env.Method) && (l.phase < serving || l.phase == serving && !s.listChanged(env.Method)):
 		return
 	case env.Method == noteCancelled:
 		out.notice("dropped a cancel outside a CANCEL frame", env.Method, nil)
@@ -175,6 +176,8 @@ func (s *Session) frameAnswer(from Link, l *link, f Frame, out *Output) {
 		delete(s.own, f.ID)
 		if call.method == methodInitialize {
 			s.replayed(from, l, f.Payload, out)
+		} else if kind, ok := catalog.OfMethod(call.method); ok {
+			s.listed(from, kind, f.Payload, out)
 		}
 		return
 	}
@@ -226,14 +229,19 @@ func answerLine(r *request, payload []byte, out *Output) ([]byte, envelope.Envel
 	return line, env, true
 }
 
-// learn remembers what later workers have to be told.
+// learn remembers what later workers have to be told, and what the client has
+// seen.
 func (s *Session) learn(r *request, result []byte) {
+	if kind, ok := catalog.OfMethod(r.method); ok {
+		s.learnList(kind, r, result)
+	}
 	switch r.method {
 	case methodInitialize:
 		s.told.initialize = r.payload
 		s.told.version = protocolVersion(result)
 		s.told.minimal = false
 		_, s.told.logging = envelope.Find(result, "capabilities", "logging")
+		s.learnOffers(result)
 		s.links[r.link].shaken = true
 	case methodToolsList:
 		s.learnTools(result)

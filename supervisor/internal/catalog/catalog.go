@@ -1,0 +1,150 @@
+// Package catalog compares lists of tools, prompts and resources: what a client
+// has seen of a server with what another life of the server has to offer. It is
+// pure.
+//
+// A list is compared by a digest of its items in their order, each in canonical
+// JSON (RFC 8785), without cursors and what else belongs to the result and not
+// to the list (CAT-1). A [Listing] takes the pages of one list as they come.
+//
+//	var seen catalog.Listing
+//	next, err := seen.Add(catalog.Tools, page)   // "" when the list is complete
+//	...
+//	if !live.Shows(seen) { ... }                 // the client should list again
+//
+// A Listing is for one goroutine. The package asks nobody for a list and does
+// not know why one has changed.
+package catalog
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+
+	"github.com/gowebpki/jcs"
+
+	"github.com/holdfast-mcp/holdfast/internal/envelope"
+)
+
+// Kind is one kind of list.
+type Kind uint8
+
+// Kinds of lists.
+const (
+	Tools Kind = iota
+	Prompts
+	Resources
+	Templates
+	Kinds = iota // how many there are
+)
+
+// kinds has what MCP calls each kind: the method that lists it, the member of
+// the result that has its items, and the capability that offers it. Templates
+// belong to the resources and change with them.
+var kinds = [Kinds]struct{ method, member, capability string }{
+	Tools:     {"tools/list", "tools", "tools"},
+	Prompts:   {"prompts/list", "prompts", "prompts"},
+	Resources: {"resources/list", "resources", "resources"},
+	Templates: {"resources/templates/list", "resourceTemplates", "resources"},
+}
+
+// Method returns the method that lists the kind.
+func (k Kind) Method() string { return kinds[k].method }
+
+// Capability returns the server capability that offers the kind.
+func (k Kind) Capability() string { return kinds[k].capability }
+
+// Changed returns the notification that the kind has changed.
+func (k Kind) Changed() string { return "notifications/" + kinds[k].capability + "/list_changed" }
+
+// OfMethod returns the kind that a method lists.
+func OfMethod(method string) (Kind, bool) {
+	for k := range Kind(Kinds) {
+		if kinds[k].method == method {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
+// MaxPages bounds a listing: a server whose cursors never end has no list.
+const MaxPages = 1000
+
+// Errors of a page.
+var (
+	// ErrPage is returned when a result has no list of the kind.
+	ErrPage = errors.New("no page of this list")
+	// ErrEndless is returned when a listing has more than MaxPages.
+	ErrEndless = errors.New("the list does not end")
+)
+
+// Listing is a list as far as it is known. The zero value is an empty one.
+type Listing struct {
+	// Complete: the last page has been added.
+	Complete bool
+
+	sums  [][sha256.Size]byte // after each item, of all up to it
+	pages int
+	state hash.Hash
+}
+
+// Add adds the next page, the result of a list request, and returns the raw
+// cursor of the page after it, nil if there is none.
+func (l *Listing) Add(kind Kind, result []byte) (cursor []byte, err error) {
+	span, ok := envelope.Find(result, kinds[kind].member)
+	if !ok {
+		return nil, fmt.Errorf("%w: %s", ErrPage, kinds[kind].member)
+	}
+	var items []json.RawMessage
+	if err := json.Unmarshal(span.Of(result), &items); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrPage, err)
+	}
+	if l.pages++; l.pages > MaxPages {
+		return nil, ErrEndless
+	}
+	if l.state == nil {
+		l.state = sha256.New()
+	}
+	for _, item := range items {
+		l.item(item)
+	}
+	next, ok := envelope.Find(result, "nextCursor")
+	if !ok || len(next.Of(result)) < 2 || next.Of(result)[0] != '"' {
+		l.Complete = true
+		return nil, nil
+	}
+	return next.Of(result), nil
+}
+
+// item adds one item. One that has no canonical form, such as a number beyond
+// all bounds, stands for itself as it is.
+func (l *Listing) item(raw []byte) {
+	canonical, err := jcs.Transform(raw)
+	if err != nil {
+		canonical = raw
+	}
+	var size [8]byte
+	binary.BigEndian.PutUint64(size[:], uint64(len(canonical)))
+	l.state.Write(size[:])
+	l.state.Write(canonical)
+	l.sums = append(l.sums, [sha256.Size]byte(l.state.Sum(nil)))
+}
+
+// Len returns the number of items.
+func (l *Listing) Len() int { return len(l.sums) }
+
+// Shows reports whether a client that has seen so much of a list would see the
+// same in this one, which is complete. Of an incomplete one it has seen the
+// beginning alone.
+func (l *Listing) Shows(seen *Listing) bool {
+	n := seen.Len()
+	switch {
+	case n > l.Len(), seen.Complete && n != l.Len():
+		return false
+	case n == 0:
+		return true
+	}
+	return l.sums[n-1] == seen.sums[n-1]
+}
