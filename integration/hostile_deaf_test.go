@@ -100,6 +100,7 @@ func TestSUP20HungAtTheEnd(t *testing.T) {
 		pid := c.CallTool("pid", nil).Text(t)
 		serverProc(t, c, pid).Signal(t, "STOP")
 		call := c.Request("tools/call", harness.Call("pid", nil))
+		c.Request("ping", nil).Wait() // the call was read before
 		c.Signal(t, "TERM")
 		c.WaitExit()
 		if f := call.Wait(); outcomeOf(f) != unknown {
