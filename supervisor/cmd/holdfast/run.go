@@ -109,7 +109,6 @@ func serve(c config.Config, settings map[string]control.Setting, std streams, si
 		return usageError{err}
 	}
 	defer func() { _ = closeLog() }() // what could not be written cannot be told either
-	gctune.Start()
 	if err := proc.BecomeSubreaper(); err != nil {
 		log.Warn("cannot adopt what servers leave behind", zap.Error(err))
 	}
@@ -138,6 +137,7 @@ func serveClient(
 ) error {
 	var supervisor *supervise.Supervisor
 	edge := proxy.New(proxy.Config{
+		Tuner:  gctune.Start(),
 		Demand: func() { supervisor.Demand() },
 		In:     std.in, Out: std.out, MaxFrame: int(c.MaxFrame), EOFGrace: c.EOFGrace, Version: g.Version, Log: log,
 		Limits: session.Limits{

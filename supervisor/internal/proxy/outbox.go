@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/holdfast-mcp/holdfast/internal/gctune"
 	"github.com/holdfast-mcp/holdfast/internal/line"
 )
 
@@ -19,7 +20,8 @@ var errAbandoned = errors.New("the session has ended")
 
 // outbox is what waits to be written to the client.
 type outbox struct {
-	w *line.Writer
+	w     *line.Writer
+	tuner *gctune.Tuner
 
 	mu     sync.Mutex
 	change *sync.Cond // of anything below
@@ -29,8 +31,8 @@ type outbox struct {
 	err    error // why nothing is written any more
 }
 
-func newOutbox(w *line.Writer) *outbox {
-	o := &outbox{w: w}
+func newOutbox(w *line.Writer, tuner *gctune.Tuner) *outbox {
+	o := &outbox{w: w, tuner: tuner}
 	o.change = sync.NewCond(&o.mu)
 	return o
 }
@@ -47,6 +49,7 @@ func (o *outbox) put(lines [][]byte) {
 	}
 	for _, l := range lines {
 		o.size += len(l)
+		o.tuner.Hold(len(l))
 	}
 	o.lines = append(o.lines, lines...)
 	o.change.Broadcast()
@@ -101,6 +104,7 @@ func (o *outbox) run() error {
 			err := o.w.WriteLine(l)
 			o.mu.Lock()
 			o.size -= n
+			o.tuner.Release(n)
 			o.change.Broadcast()
 			if err != nil {
 				o.err, o.lines = err, nil

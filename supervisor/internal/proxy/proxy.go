@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/holdfast-mcp/holdfast/internal/gctune"
 	"github.com/holdfast-mcp/holdfast/internal/line"
 	"github.com/holdfast-mcp/holdfast/protocol"
 	"github.com/holdfast-mcp/holdfast/protocol/workerv1"
@@ -32,6 +33,8 @@ type Config struct {
 	// EOFGrace is how long requests may take after the client's EOF (EDGE-8).
 	EOFGrace time.Duration
 	Version  string
+	// Tuner is told of large messages in flight; it may be nil.
+	Tuner *gctune.Tuner
 	// Demand is called when a request waits that wants a worker to be started.
 	// It must not wait.
 	Demand func()
@@ -56,7 +59,7 @@ type Proxy struct {
 func New(config Config) *Proxy {
 	p := &Proxy{
 		config:  config,
-		out:     newOutbox(line.NewWriter(config.Out)),
+		out:     newOutbox(line.NewWriter(config.Out), config.Tuner),
 		session: session.New(config.Limits, config.Version),
 		conns:   make(map[session.Link]*Conn),
 	}
@@ -152,7 +155,10 @@ func (p *Proxy) readAll() error {
 		if err != nil {
 			return err
 		}
+		n := len(b) // the session owns b
+		p.config.Tuner.Hold(n)
 		p.do(func(s *session.Session, out *session.Output) { s.Receive(b, time.Now(), out) })
+		p.config.Tuner.Release(n)
 		p.out.awaitRoom(floodRoom)
 	}
 }
