@@ -29,7 +29,7 @@ func runOutbox(o *outbox) <-chan error {
 func TestOutboxWritesInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var client bytes.Buffer
-		o := newOutbox(line.NewWriter(&client))
+		o := newOutbox(line.NewWriter(&client), nil)
 		o.put(lines("1", "2"))
 		done := runOutbox(o)
 		synctest.Wait()
@@ -50,7 +50,7 @@ func TestOutboxWritesInOrder(t *testing.T) {
 func TestOutboxAwaitRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
-		o := newOutbox(line.NewWriter(w))
+		o := newOutbox(line.NewWriter(w), nil)
 		done := runOutbox(o)
 		o.put(lines(strings.Repeat("a", 10), strings.Repeat("b", 10)))
 		room := make(chan struct{})
@@ -82,7 +82,7 @@ func TestOutboxAwaitRoom(t *testing.T) {
 func TestOutboxBroken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
-		o := newOutbox(line.NewWriter(w))
+		o := newOutbox(line.NewWriter(w), nil)
 		done := runOutbox(o)
 		o.put(lines("1", "2"))
 		r.CloseWithError(io.ErrClosedPipe)
@@ -109,7 +109,7 @@ func TestOutboxAfterTheEnd(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := newOutbox(line.NewWriter(io.Discard))
+				o := newOutbox(line.NewWriter(io.Discard), nil)
 				done := runOutbox(o)
 				synctest.Wait()
 				tt.end(o, done)
