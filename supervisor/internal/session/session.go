@@ -143,6 +143,9 @@ type ownCall struct {
 // or may not answer them.
 const maxForlorn = 1024
 
+// maxAsked bounds how many requests of workers may await the client's answer.
+const maxAsked = 4096
+
 // maxEarly and maxEarlyBytes bound what is kept of a worker that talks before
 // it has answered initialize.
 const (

@@ -83,8 +83,9 @@ func (s *Session) frameUp(from Link, l *link, f Frame, out *Output) {
 // frameQuestion gives a request of a worker a number that no other request to
 // this client ever has: workers of all generations count from the start.
 func (s *Session) frameQuestion(from Link, f Frame, env envelope.Envelope, out *Output) {
-	if s.lastAsked == math.MaxInt32 {
-		out.notice("dropped a request of the worker: out of ids", env.Method, nil)
+	if s.lastAsked == math.MaxInt32 || len(s.asked) >= maxAsked {
+		out.notice("refused a request of the worker: the client leaves too many unanswered", env.Method, nil)
+		out.frame(from, Response, f.ID, rpcErrorLine(env.ID.Of(f.Payload), -32603, "the client leaves too many requests unanswered"))
 		return
 	}
 	s.lastAsked++
