@@ -49,9 +49,10 @@ var workerStarts = []time.Duration{0, 800 * time.Millisecond, 3 * time.Second}
 type swapped struct {
 	Name       string        `json:"name"`
 	Start      time.Duration `json:"worker_start_ns"`
-	Next       []float64     `json:"next_ms"`        // from each replacement to the first answer of the new worker
-	Gaps       []float64     `json:"longest_gap_ms"` // between answers, one for each replacement
-	Lags       []float64     `json:"sender_lag_ms"`  // how late the bench itself was in that time
+	Next       []float64     `json:"next_ms"`           // from each replacement to the first answer of the new worker
+	Gaps       []float64     `json:"longest_gap_ms"`    // between answers, one for each replacement
+	GapAt      []float64     `json:"longest_gap_at_ms"` // when that ended, from the replacement on
+	Lags       []float64     `json:"sender_lag_ms"`     // how late the bench itself was in that time
 	P50        float64       `json:"p50_ms"`
 	P99        float64       `json:"p99_ms"`
 	Asked      int           `json:"asked"`
@@ -330,21 +331,26 @@ func (r *swapRun) sum(row swapped, times []time.Duration, journal string) (swapp
 		if i+1 < len(times) {
 			to = times[i+1]
 		}
-		row.Gaps = append(row.Gaps, millis(r.gap(from, to)))
+		gap, at := r.gap(from, to)
+		row.Gaps = append(row.Gaps, millis(gap))
+		row.GapAt = append(row.GapAt, millis(at-from))
 		row.Lags = append(row.Lags, millis(r.lag(from, to)))
 	}
 	return row, nil
 }
 
 // gap returns the longest time between two answers, of which the second came in
-// the given time.
-func (r *swapRun) gap(from, to time.Duration) (longest time.Duration) {
+// the given time, and when that was.
+func (r *swapRun) gap(from, to time.Duration) (longest, at time.Duration) {
 	for i, a := range r.answers {
-		if i > 0 && a.at >= from && a.at < to {
-			longest = max(longest, a.at-r.answers[i-1].at)
+		if i == 0 || a.at < from || a.at >= to {
+			continue
+		}
+		if gap := a.at - r.answers[i-1].at; gap > longest {
+			longest, at = gap, a.at
 		}
 	}
-	return longest
+	return longest, at
 }
 
 // lag returns by how much the bench was late with a call in the given time.

@@ -33,7 +33,8 @@ func (r swapReport) write(w io.Writer, asJSON bool) error {
 	for _, row := range r.Rows {
 		for i, gap := range row.Gaps {
 			if row.limit > 0 && gap > row.limit {
-				fmt.Fprintf(out, "outlier: %s, start %v, replacement %d: gap %.0f ms, sender late by %.0f ms\n", row.Name, row.Start, i+1, gap, row.Lags[i])
+				fmt.Fprintf(out, "outlier: %s, start %v, replacement %d: gap of %.0f ms that ended after %.0f ms, the new worker's first answer "+
+					"came after %.0f ms, the bench was late by %.0f ms\n", row.Name, row.Start, i+1, gap, row.GapAt[i], row.Next[i], row.Lags[i])
 			}
 		}
 	}
