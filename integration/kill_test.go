@@ -185,22 +185,29 @@ func (k *killer) run(t *testing.T, n int) harness.Usage {
 		harness.Await(t, "a serving worker", func() bool {
 			return k.load.served.Load() >= before+callers/2 || k.load.halt.Load()
 		})
+		// Those sent to the dead before it was noticed are asked once more, too.
+		k.await(t, k.load.open())
 		<-time.After(time.Duration(k.rand.IntN(30_000)) * time.Microsecond) // the random moment
 		victim := k.victim(t)
 		k.load.mu.Lock()
 		k.times = append(k.times, time.Now())
 		k.load.mu.Unlock()
 		victim.Kill()
-		for _, p := range k.load.open() {
-			if _, err := p.Answer(); err != nil {
-				t.Fatal(err)
-			}
-		}
+		k.await(t, k.load.open())
 	}
 	if n > 0 {
 		usage = harness.UsageOf(t, k.load.c.Process().Pid)
 	}
 	return usage
+}
+
+func (k *killer) await(t *testing.T, calls []*harness.Pending) {
+	t.Helper()
+	for _, p := range calls {
+		if _, err := p.Answer(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // victim picks the server, or the bridge above it.
