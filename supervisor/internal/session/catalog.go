@@ -71,6 +71,35 @@ func (s *Session) learnList(kind catalog.Kind, r *request, result []byte) {
 	v.cursor = string(next)
 }
 
+// maxCursors bounds how many cursors are remembered; a client that keeps more
+// of them at a time has one forwarded that should be refused.
+const maxCursors = 4096
+
+// learnCursor notes which link gave a cursor (CAT-5).
+func (s *Session) learnCursor(from Link, result []byte) {
+	span, ok := envelope.Find(result, "nextCursor")
+	if !ok {
+		return
+	}
+	if len(s.cursors) >= maxCursors {
+		clear(s.cursors)
+	}
+	s.cursors[string(span.Of(result))] = from
+}
+
+// staleCursor reports whether r asks for a page that another link has promised.
+func (s *Session) staleCursor(r *request) bool {
+	if _, ok := catalog.OfMethod(r.method); !ok {
+		return false
+	}
+	span, ok := envelope.Find(r.params, "cursor")
+	if !ok {
+		return false
+	}
+	from, known := s.cursors[string(span.Of(r.params))]
+	return known && from != s.serving
+}
+
 // checkLists compares the lists of a worker that was promoted with what the
 // client has seen of those before.
 func (s *Session) checkLists(out *Output) {

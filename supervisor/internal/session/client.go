@@ -134,6 +134,11 @@ func (s *Session) mute(key string) {
 
 // send puts a request on the serving link.
 func (s *Session) send(r *request, out *Output) {
+	if s.staleCursor(r) {
+		s.forget(r)
+		out.line(rpcErrorLine(r.id, -32602, "Invalid cursor: it is of an earlier run of the server; list again from the beginning"))
+		return
+	}
 	r.link = s.serving
 	r.attempts++
 	s.sent[r.number] = r
@@ -162,8 +167,11 @@ func (s *Session) flush(out *Output) {
 			continue
 		}
 		s.unqueued(it.request)
+		before := len(out.Frames)
 		s.send(it.request, out)
-		out.Frames[len(out.Frames)-1].Held = true
+		for i := range out.Frames[before:] {
+			out.Frames[before+i].Held = true
+		}
 	}
 }
 

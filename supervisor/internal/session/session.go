@@ -57,6 +57,7 @@ type Session struct {
 
 	readOnly map[string]bool // tools shown as such, with Limits.ReplayAnnotated
 	views    [catalog.Kinds]view
+	cursors  map[string]Link // of pages that the client got, by the link that gave them
 }
 
 // handshake is what passed between client and worker at the beginning. It is
@@ -167,6 +168,7 @@ func New(limits Limits, version string) *Session {
 		asked:   make(map[int32]question),
 
 		readOnly: make(map[string]bool),
+		cursors:  make(map[string]Link),
 	}
 }
 

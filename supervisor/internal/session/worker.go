@@ -234,6 +234,7 @@ func answerLine(r *request, payload []byte, out *Output) ([]byte, envelope.Envel
 // seen.
 func (s *Session) learn(r *request, result []byte) {
 	if kind, ok := catalog.OfMethod(r.method); ok {
+		s.learnCursor(r.link, result)
 		s.learnList(kind, r, result)
 	}
 	switch r.method {
