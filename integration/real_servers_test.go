@@ -17,7 +17,6 @@ import (
 
 // realServer is a server that others wrote, and what to ask it.
 type realServer struct {
-	name    string
 	command []string
 	dir     string // to start it in, which answers may name
 	env     []string
@@ -30,8 +29,8 @@ type realServer struct {
 	forgets bool
 }
 
-// realServers are started in temporary folders of the test. name picks one,
-// so that what one needs is asked for in its own subtest.
+// realServers, by name, work in temporary folders of the test. Each is a function
+// so that what it needs is asked for in its own subtest.
 var realServers = map[string]func(t *testing.T) realServer{
 	"npm everything": func(t *testing.T) realServer {
 		return realServer{
