@@ -1,6 +1,8 @@
 package rundir
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -110,7 +112,7 @@ func TestSEC4Sweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Remove()
-	if _, err := os.Stat(dead); !os.IsNotExist(err) {
+	if _, err := os.Stat(dead); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s is left: %v", dead, err)
 	}
 	for _, path := range kept {
