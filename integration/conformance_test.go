@@ -105,6 +105,9 @@ func runSuites(t *testing.T, bridge *httpbridge.Bridge) []string {
 	return lines
 }
 
+// untestable stands before the reason why a suite could not tell.
+const untestable = " untestable: "
+
 // runStamp is what the suites append to the name of a scenario.
 var runStamp = regexp.MustCompile(`-\d{4}-\d\d-\d\dT.*$`)
 
@@ -119,7 +122,10 @@ func readChecks(t *testing.T, suite, dir string) []string {
 		if err != nil {
 			return err
 		}
-		var checks []struct{ ID, Status string }
+		var checks []struct {
+			ID, Status string
+			Details    json.RawMessage
+		}
 		if err := json.Unmarshal(b, &checks); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
@@ -129,7 +135,16 @@ func readChecks(t *testing.T, suite, dir string) []string {
 		}
 		scenario = strings.TrimPrefix(runStamp.ReplaceAllString(scenario, ""), "server-")
 		for _, c := range checks {
-			lines = append(lines, strings.Join([]string{suite, scenario, c.ID, c.Status}, " "))
+			line := strings.Join([]string{suite, scenario, c.ID, c.Status}, " ")
+			var details struct {
+				Untestable bool
+				Reason     string
+			}
+			_ = json.Unmarshal(c.Details, &details) // checks have details of any kind
+			if details.Untestable {
+				line += untestable + details.Reason
+			}
+			lines = append(lines, line)
 		}
 		return nil
 	})
