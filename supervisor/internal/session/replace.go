@@ -100,11 +100,11 @@ func (s *Session) Retire(l Link, out *Output) {
 	}
 }
 
-// Drained reports whether a link serves no more and has answered what it had.
-// Open listens do not count.
+// Drained reports whether a link serves no more, or never will, and has
+// answered what it had. Open listens do not count.
 func (s *Session) Drained(of Link) bool {
 	l := s.links[of]
-	return l != nil && l.phase == draining && l.active == 0
+	return l != nil && (l.phase == draining || l.phase == dismissed) && l.active == 0
 }
 
 // Ping asks a worker for a sign of life; the answer goes nowhere.

@@ -263,6 +263,9 @@ func (l *life) await(ctx context.Context, conn Conn) (stop string, planned bool)
 			}
 		case <-drain:
 			drain = nil
+			// The session may have been opened when the owner had retired the
+			// one before.
+			conn.Retire()
 			drained = conn.Drained()
 			timer := time.NewTimer(l.s.config.DrainTimeout)
 			defer timer.Stop()

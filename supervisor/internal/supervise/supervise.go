@@ -407,7 +407,7 @@ func (s *Supervisor) over(ctx context.Context, l *life, e end) {
 // lost decides what follows the loss of the serving life.
 func (s *Supervisor) lost(ctx context.Context, l *life, e end) {
 	s.failures = 0
-	if !e.proven && !s.proven {
+	if !e.proven && !s.proven && s.candidate == nil {
 		s.failed(ctx, l, e)
 		return
 	}

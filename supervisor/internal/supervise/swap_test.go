@@ -54,6 +54,67 @@ func TestDrainDeadline(t *testing.T) {
 	})
 }
 
+// SUP-6: a worker that is lost before it has answered anything, while its
+// replacement starts, answers nobody who waits for that one, and starts no
+// other beside it.
+func TestLostEarlyDuringSwap(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		f := w.run(w.awaitStart(1, 0))
+		(<-f.conns).ready <- struct{}{}
+		synctest.Wait()
+		first := w.swap()
+		s := w.awaitStart(2, 0)
+		s.resolved()
+		second := w.swap()
+		f.die(crashed)
+		time.Sleep(time.Second)
+		select {
+		case o := <-first:
+			t.Fatalf("the swap was answered while its worker starts: %+v", o)
+		case other := <-w.starts:
+			t.Fatalf("%d was started beside 2", other.number)
+		default:
+		}
+		if got := w.s.Status(); got.State != "starting" || got.Crashes != 1 || w.downs() > 0 {
+			t.Errorf("Status() = %+v, told %q", got, w.told)
+		}
+		w.serve(s)
+		if o := <-first; o.Generation != 2 || o.Err != nil {
+			t.Errorf("outcome %+v", o)
+		}
+		w.serve(w.awaitStart(3, 0))
+		if o := <-second; o.Generation != 3 || o.Err != nil {
+			t.Errorf("outcome of the second %+v", o)
+		}
+	})
+}
+
+// SUP-6: a worker that is about to open another session when it has to make
+// room does not serve with that one.
+func TestSessionOpenedWhileRetired(t *testing.T) {
+	inWorld(t, func(c *Config) { c.Mode = Sequential }, func(t *testing.T, w *world) {
+		f, c := w.serve(w.awaitStart(1, 0))
+		f.attaching = make(chan struct{})
+		c.end()
+		time.Sleep(exitGrace)
+		synctest.Wait()
+		done := w.swap()
+		close(f.attaching)
+		next := <-f.conns
+		synctest.Wait()
+		next.set(func(c *fakeConn) {
+			if !c.retired {
+				t.Error("the new session of the old worker serves on")
+			}
+		})
+		close(next.drained)
+		w.serve(w.awaitStart(2, 0))
+		if o := <-done; o.Generation != 2 || o.Err != nil {
+			t.Errorf("outcome %+v", o)
+		}
+	})
+}
+
 // A candidate that fails changes nothing and is charged to nothing.
 func TestCandidateFails(t *testing.T) {
 	inWorld(t, nil, func(t *testing.T, w *world) {

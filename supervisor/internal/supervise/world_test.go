@@ -55,6 +55,8 @@ type fakeWorker struct {
 	conns   chan *fakeConn // one for each Attach
 	refuse  error          // of Attach
 	silent  bool           // it says nothing on stderr
+	// attaching, if set, is what Attach waits for.
+	attaching chan struct{}
 
 	mu   sync.Mutex
 	open *fakeConn
@@ -173,6 +175,9 @@ func (w *world) downs() int {
 
 func (w *world) Attach(worker Worker) (Conn, error) {
 	f := worker.(*fakeWorker)
+	if f.attaching != nil {
+		<-f.attaching
+	}
 	if f.refuse != nil {
 		return nil, f.refuse
 	}
