@@ -28,11 +28,15 @@ type view struct {
 	// seen is what the client got, nil if it never asked; cursor continues it.
 	seen   *catalog.Listing
 	cursor string
+	// told is the list that the client was last told to ask for, nil once it
+	// has asked: it is not told twice.
+	told *catalog.Listing
 
-	dirty bool      // the worker says that the list has changed
+	dirty bool      // the list may have changed
 	due   time.Time // when that is checked; zero until a time is known
 	quiet time.Duration
 	live  *catalog.Listing // the check under way, nil if there is none
+	again bool             // that check is due again if it fails
 }
 
 // learnOffers notes of which changes the result of initialize promises to tell.
@@ -53,13 +57,16 @@ func (s *Session) offerAll() {
 // learnList takes a page that the client gets (CAT-6: nothing is asked for it).
 func (s *Session) learnList(kind catalog.Kind, r *request, result []byte) {
 	v := &s.views[kind]
+	if r.link != s.serving && v.announced && s.told.initialize != nil {
+		v.dirty = true // an older worker answers: the serving one may have another list
+	}
 	cursor := ""
 	if span, ok := envelope.Find(r.params, "cursor"); ok {
 		cursor = string(span.Of(r.params))
 	}
 	switch {
 	case cursor == "":
-		v.seen = new(catalog.Listing)
+		v.seen, v.told = new(catalog.Listing), nil
 	case v.seen == nil || v.seen.Complete || cursor != v.cursor:
 		return // a page out of order says nothing new
 	}
@@ -105,7 +112,7 @@ func (s *Session) staleCursor(r *request) bool {
 func (s *Session) checkLists(out *Output) {
 	for k := range s.views {
 		v := &s.views[k]
-		v.live, v.dirty, v.quiet = nil, false, minQuiet
+		v.live, v.dirty, v.due, v.quiet = nil, false, time.Time{}, minQuiet
 		if v.seen != nil && v.announced && s.told.initialize != nil {
 			s.check(catalog.Kind(k), out)
 		}
@@ -115,7 +122,8 @@ func (s *Session) checkLists(out *Output) {
 // check begins a listing of the serving worker.
 func (s *Session) check(kind catalog.Kind, out *Output) {
 	v := &s.views[kind]
-	v.live, v.dirty, v.due = new(catalog.Listing), false, time.Time{}
+	v.live, v.again = new(catalog.Listing), v.dirty
+	v.dirty, v.due = false, time.Time{}
 	s.askList(kind, nil, out)
 }
 
@@ -130,7 +138,8 @@ func (s *Session) askList(kind catalog.Kind, cursor []byte, out *Output) {
 }
 
 // listed takes a page of our own. A listing that fails publishes nothing
-// (CAT-6).
+// (CAT-6); one that a change has caused is tried again, since the change would
+// be lost (CAT-1).
 func (s *Session) listed(from Link, kind catalog.Kind, payload []byte, out *Output) {
 	v := &s.views[kind]
 	if from != s.serving || v.live == nil {
@@ -138,13 +147,13 @@ func (s *Session) listed(from Link, kind catalog.Kind, payload []byte, out *Outp
 	}
 	env, err := envelope.Peek(payload)
 	if err != nil || env.Kind != envelope.Response {
-		v.live = nil
+		v.failed()
 		return
 	}
 	cursor, err := v.live.Add(kind, env.Result.Of(payload))
 	switch {
 	case err != nil:
-		v.live = nil
+		v.failed()
 	case cursor != nil:
 		s.askList(kind, cursor, out)
 	default:
@@ -152,15 +161,21 @@ func (s *Session) listed(from Link, kind catalog.Kind, payload []byte, out *Outp
 	}
 }
 
+// failed ends a check without a result.
+func (v *view) failed() {
+	v.live, v.dirty = nil, v.dirty || v.again
+	v.quiet = min(2*v.quiet, maxQuiet)
+}
+
 // compare ends a check: the client hears of a list that it has not seen so.
 func (s *Session) compare(kind catalog.Kind, v *view, out *Output) {
 	live := v.live
 	v.live = nil
-	if v.seen == nil || live.Shows(v.seen) {
+	if v.seen == nil || live.Shows(v.seen) || v.told != nil && live.Shows(v.told) {
 		v.quiet = min(2*v.quiet, maxQuiet)
 		return
 	}
-	v.quiet = minQuiet
+	v.told, v.quiet = live, minQuiet
 	out.line(notificationLine(kind.Changed(), nil))
 }
 

@@ -125,8 +125,8 @@ func (s *Session) frameNotification(from Link, l *link, f Frame, env envelope.En
 			out.notice("swallowed progress: nobody waits for it", env.Method, nil)
 			return
 		}
-	case isListChanged(env.Method) && (l.phase < serving || l.phase == serving && !s.listChanged(env.Method)):
-		return
+	case isListChanged(env.Method) && (l.phase != serving || !s.listChanged(env.Method)):
+		return // that of another worker is not the client's (SUP-7)
 	case env.Method == noteCancelled:
 		out.notice("dropped a cancel outside a CANCEL frame", env.Method, nil)
 		return
