@@ -37,14 +37,14 @@ func newOutbox(w *line.Writer, tuner *gctune.Tuner) *outbox {
 	return o
 }
 
-// put appends lines. It does not wait.
+// put appends lines, unless it is closed. It does not wait.
 func (o *outbox) put(lines [][]byte) {
 	if len(lines) == 0 {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.err != nil {
+	if o.err != nil || o.closed {
 		return
 	}
 	for _, l := range lines {
@@ -63,6 +63,13 @@ func (o *outbox) awaitRoom(room int) {
 	for o.size > room && o.err == nil {
 		o.change.Wait()
 	}
+}
+
+// waiting returns how many bytes are not written.
+func (o *outbox) waiting() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.size
 }
 
 // close lets run end once all lines are written.

@@ -21,7 +21,7 @@ import (
 // (EDGE-9).
 var ErrClientGone = errors.New("the client no longer reads")
 
-// flushGrace bounds the last write to a client that does not read.
+// flushGrace bounds the last write to a client that ends us.
 const flushGrace = 250 * time.Millisecond
 
 // Config has the settings of a Proxy.
@@ -89,7 +89,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	return p.flush(written)
+	return p.flush(ctx, written)
 }
 
 // drain waits for the answers that are due at EOF.
@@ -107,20 +107,35 @@ func (p *Proxy) drain(ctx context.Context, written <-chan error) error {
 	return nil
 }
 
-func (p *Proxy) flush(written <-chan error) error {
+// flush ends the session and writes what is left: for as long as the client
+// takes something within each EOFGrace, and once ctx has ended for flushGrace.
+func (p *Proxy) flush(ctx context.Context, written <-chan error) error {
 	p.do(func(s *session.Session, out *session.Output) { s.Close(out) })
 	p.out.close()
-	grace := time.NewTimer(flushGrace)
-	defer grace.Stop()
-	select {
-	case err := <-written:
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrClientGone, err)
+	left, ended := p.out.waiting(), ctx.Done()
+	patience := time.NewTimer(max(flushGrace, p.config.EOFGrace))
+	defer patience.Stop()
+	for {
+		select {
+		case err := <-written:
+			if err != nil {
+				return fmt.Errorf("%w: %w", ErrClientGone, err)
+			}
+			return nil
+		case <-ended:
+			left, ended = 0, nil
+			patience.Reset(flushGrace)
+		case <-patience.C:
+			if now := p.out.waiting(); now < left {
+				left = now
+				patience.Reset(max(flushGrace, p.config.EOFGrace))
+				continue
+			}
+			p.config.Log.Warn("the client has not read all answers", zap.Int("bytes", p.out.waiting()))
+			p.out.abandon()
+			return nil
 		}
-	case <-grace.C:
-		p.out.abandon()
 	}
-	return nil
 }
 
 func (p *Proxy) awaitIdle() <-chan struct{} {

@@ -198,6 +198,29 @@ func TestEOFGrace(t *testing.T) {
 	})
 }
 
+// EDGE-8: a client that reads slowly gets all answers after its EOF, as long as
+// it reads at all.
+func TestEOFSlowReader(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *edge) {
+		s, conn := e.attach()
+		for id := range uint64(5) {
+			e.call(int(id + 1))
+			s.answer(id+1, `{}`)
+		}
+		e.toUs.Close()
+		for id := range 4 {
+			time.Sleep(1500 * time.Millisecond)
+			e.expect(fmt.Sprintf(`"id":%d`, id+1))
+		}
+		s.say(workerv1.Frame_KIND_NOTIFICATION, 0, `{"jsonrpc":"2.0","method":"too late"}`)
+		began := time.Now()
+		if err := <-e.ran; err != nil || time.Since(began) > 4*time.Second {
+			t.Errorf("Run() = %v after %v without a reader", err, time.Since(began))
+		}
+		conn.Detach(loss("was stopped"))
+	})
+}
+
 // EOF with nothing but a listen open is an end at once.
 func TestEOFIdle(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *edge) {
