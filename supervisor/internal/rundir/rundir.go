@@ -80,7 +80,8 @@ func All() []string {
 }
 
 func base() string {
-	if dir := os.TempDir(); len(dir) <= maxBase {
+	// Absolute, since workers have a working directory of their own.
+	if dir, err := filepath.Abs(os.TempDir()); err == nil && len(dir) <= maxBase {
 		return dir
 	}
 	return "/tmp"

@@ -65,6 +65,21 @@ func TestSEC4LongTemp(t *testing.T) {
 	}
 }
 
+// A relative temporary directory counts from where holdfast was started, not
+// from the working directory of a worker.
+func TestRelativeTemp(t *testing.T) {
+	t.Chdir(inTemp(t))
+	t.Setenv("TMPDIR", ".")
+	d, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Remove()
+	if !filepath.IsAbs(d.Path) {
+		t.Errorf("Path = %q", d.Path)
+	}
+}
+
 // What killed supervisors left behind is removed: nothing that is locked, young,
 // without a lock file, or under another name.
 func TestSEC4Sweep(t *testing.T) {
