@@ -190,8 +190,13 @@ func (g *Generation) Tail() []string { return g.tail.Tail() }
 // Stop ends the worker and everything below it: its stdin is closed and its
 // group gets TERM, then KILL after StopGrace. It returns when all of it is
 // reaped, and may be called at any time and more than once.
-func (g *Generation) Stop() {
-	g.process.stop(StopGrace)
+func (g *Generation) Stop() { g.stop(StopGrace) }
+
+// Kill is Stop without the grace.
+func (g *Generation) Kill() { g.stop(0) }
+
+func (g *Generation) stop(grace time.Duration) {
+	g.process.stop(grace)
 	g.cancel()
 	g.client.Kill()
 	os.RemoveAll(g.socketDir())

@@ -205,6 +205,11 @@ func (l *life) serve(ctx context.Context, conn Conn) (again bool, e end) {
 		shown.StderrTail = nil
 	}
 	conn.Detach(shown)
+	if loss.Exit != nil {
+		// The server has ended. What is left of its worker would only delay
+		// the next one.
+		l.worker.Kill()
+	}
 	state := conn.State()
 	e = end{proven: state.Proven && state.Refused == "", cause: protocol.NewError(protocol.WorkerUnavailable, "the server "+loss.Cause)}
 	e.cause.Generation, e.cause.Exit, e.cause.StderrTail = l.number, loss.Exit, loss.StderrTail

@@ -28,6 +28,8 @@ type Worker interface {
 	Outdated() bool
 	// Stop ends it and all below it; it returns when they are reaped.
 	Stop()
+	// Kill is Stop without a grace, for a worker with nothing left to end.
+	Kill()
 }
 
 // Conn is an MCP connection between the client and a worker.
