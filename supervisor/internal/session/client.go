@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/holdfast-mcp/holdfast/internal/envelope"
 	"github.com/holdfast-mcp/holdfast/protocol"
@@ -291,10 +292,11 @@ func (s *Session) ReceiveTooLong(head, tail []byte, size int64, out *Output) {
 }
 
 // idOfFragments finds the id of a request whose middle is missing: env has it
-// if it stands before the gap; else it may be the last member.
+// if it stands before the gap; else it may be the last member. It is echoed,
+// so it has to be text: of a line that goes on, Peek has not seen that.
 func idOfFragments(head, tail []byte, env envelope.Envelope) []byte {
-	if !env.ID.IsZero() {
-		return env.ID.Of(head)
+	if id := env.ID.Of(head); !env.ID.IsZero() && utf8.Valid(id) {
+		return id
 	}
 	at := bytes.LastIndex(tail, []byte(`"id":`))
 	if at < 0 {
