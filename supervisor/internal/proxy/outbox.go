@@ -29,6 +29,8 @@ type outbox struct {
 	size   int // bytes in lines and in the write under way
 	closed bool
 	err    error // why nothing is written any more
+
+	written int // bytes
 }
 
 func newOutbox(w *line.Writer, tuner *gctune.Tuner) *outbox {
@@ -65,11 +67,13 @@ func (o *outbox) awaitRoom(room int) {
 	}
 }
 
-// waiting returns how many bytes are not written.
-func (o *outbox) waiting() int {
+// progress is how far the client has read, in bytes.
+type progress struct{ written, waiting int }
+
+func (o *outbox) progress() progress {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.size
+	return progress{o.written, o.size}
 }
 
 // close lets run end once all lines are written.
@@ -111,6 +115,7 @@ func (o *outbox) run() error {
 			err := o.w.WriteLine(l)
 			o.mu.Lock()
 			o.size -= n
+			o.written += n
 			o.tuner.Release(n)
 			o.change.Broadcast()
 			if err != nil {

@@ -92,19 +92,30 @@ func (p *Proxy) Run(ctx context.Context) error {
 	return p.flush(ctx, written)
 }
 
-// drain waits for the answers that are due at EOF.
+// drain waits for the answers that are due at EOF. As long as workers wait for
+// the client, and it reads on, it is not they who are late.
 func (p *Proxy) drain(ctx context.Context, written <-chan error) error {
 	grace := time.NewTimer(p.config.EOFGrace)
 	defer grace.Stop()
-	select {
-	case <-p.awaitIdle():
-	case <-grace.C:
-		p.config.Log.Warn("requests were not answered before the end", zap.Int("requests", p.inFlight()))
-	case <-ctx.Done():
-	case err := <-written:
-		return fmt.Errorf("%w: %w", ErrClientGone, err)
+	idle, before := p.awaitIdle(), p.out.progress()
+	for {
+		select {
+		case <-idle:
+			return nil
+		case <-grace.C:
+			if now := p.out.progress(); now.waiting > outboxRoom && now.written > before.written {
+				before = now
+				grace.Reset(p.config.EOFGrace)
+				continue
+			}
+			p.config.Log.Warn("requests were not answered before the end", zap.Int("requests", p.inFlight()))
+			return nil
+		case <-ctx.Done():
+			return nil
+		case err := <-written:
+			return fmt.Errorf("%w: %w", ErrClientGone, err)
+		}
 	}
-	return nil
 }
 
 // flush ends the session and writes what is left: for as long as the client
@@ -112,7 +123,7 @@ func (p *Proxy) drain(ctx context.Context, written <-chan error) error {
 func (p *Proxy) flush(ctx context.Context, written <-chan error) error {
 	p.do(func(s *session.Session, out *session.Output) { s.Close(out) })
 	p.out.close()
-	left, ended := p.out.waiting(), ctx.Done()
+	before, ended := p.out.progress(), ctx.Done()
 	patience := time.NewTimer(max(flushGrace, p.config.EOFGrace))
 	defer patience.Stop()
 	for {
@@ -123,15 +134,16 @@ func (p *Proxy) flush(ctx context.Context, written <-chan error) error {
 			}
 			return nil
 		case <-ended:
-			left, ended = 0, nil
+			ended = nil
 			patience.Reset(flushGrace)
 		case <-patience.C:
-			if now := p.out.waiting(); now < left {
-				left = now
+			now := p.out.progress()
+			if ended != nil && now.written > before.written {
+				before = now
 				patience.Reset(max(flushGrace, p.config.EOFGrace))
 				continue
 			}
-			p.config.Log.Warn("the client has not read all answers", zap.Int("bytes", p.out.waiting()))
+			p.config.Log.Warn("the client has not read all answers", zap.Int("bytes", now.waiting))
 			p.out.abandon()
 			return nil
 		}

@@ -221,6 +221,31 @@ func TestEOFSlowReader(t *testing.T) {
 	})
 }
 
+// EDGE-8, SUP-16: answers that wait for the client to read are not late.
+func TestEOFSlowReaderHoldsAnswers(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *edge) {
+		const calls = 6
+		s, conn := e.attach()
+		for id := range calls {
+			e.call(id + 1)
+		}
+		go func() { // ends when all are taken
+			for id := range uint64(calls) {
+				s.answer(id+1, `"`+strings.Repeat("x", outboxRoom*2/3)+`"`)
+			}
+		}()
+		e.toUs.Close()
+		for id := range calls {
+			time.Sleep(1500 * time.Millisecond)
+			e.expect(fmt.Sprintf(`"id":%d,"result":"x`, id+1))
+		}
+		if err := <-e.ran; err != nil {
+			t.Errorf("Run() = %v", err)
+		}
+		conn.Detach(loss("was stopped"))
+	})
+}
+
 // EOF with nothing but a listen open is an end at once.
 func TestEOFIdle(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *edge) {
