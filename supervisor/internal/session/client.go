@@ -164,6 +164,7 @@ func (s *Session) flush(out *Output) {
 		s.queue[0] = item{}
 		s.queue = s.queue[1:]
 		if it.request == nil {
+			s.queueSize -= len(it.note)
 			s.forwardNotification(it.note, out)
 			continue
 		}
@@ -181,11 +182,12 @@ func (s *Session) receiveNotification(line []byte, env envelope.Envelope, out *O
 	case env.Method == noteCancelled:
 		s.receiveCancel(line, env, out)
 	case s.told.pending != nil:
-		if len(s.queue) >= 2*s.limits.HoldRequests {
+		if len(s.queue) >= 2*s.limits.HoldRequests || s.queueSize+len(line) > s.limits.HoldBytes {
 			out.notice("dropped a notification: too much waits for initialize", env.Method, nil)
 			return
 		}
 		s.queue = append(s.queue, item{note: line})
+		s.queueSize += len(line)
 	case s.serving != 0:
 		s.forwardNotification(line, out)
 	case env.Method == noteInitialized:

@@ -41,7 +41,7 @@ type Session struct {
 	forlorn []uint64            // cancelled requests that may still be answered
 
 	queue     []item // waits for a serving link, in order
-	queueSize int    // bytes of requests in queue
+	queueSize int    // bytes in queue
 	queued    int    // requests in queue
 
 	links   map[Link]*link
@@ -184,6 +184,13 @@ func (s *Session) Idle() bool {
 		}
 	}
 	return true
+}
+
+// Awaits reports whether the client waits for the answer to a request that a
+// link has.
+func (s *Session) Awaits(of Link, number uint64) bool {
+	r := s.sent[number]
+	return r != nil && r.link == of
 }
 
 // InFlight returns how many requests of the client await an answer, held ones
