@@ -100,12 +100,26 @@ func (c *Conn) recvAll() {
 }
 
 func (c *Conn) pass(f *workerv1.Frame) {
-	c.hold(true)
-	c.proxy.out.awaitRoom(outboxRoom)
-	c.hold(false)
+	if c.isForClient(f) {
+		c.hold(true)
+		c.proxy.out.awaitRoom(outboxRoom)
+		c.hold(false)
+	}
 	c.proxy.do(func(s *session.Session, out *session.Output) {
 		s.Frame(c.link, session.Frame{Kind: session.Kind(f.Kind), ID: f.Id, Payload: f.Payload}, out)
 	})
+}
+
+// isForClient reports whether a frame may become a line for the client. An
+// answer to a request of our own does not: a worker gets ready although the
+// client does not read (SUP-4).
+func (c *Conn) isForClient(f *workerv1.Frame) bool {
+	if f.Kind != workerv1.Frame_KIND_RESPONSE {
+		return true
+	}
+	c.proxy.mu.Lock()
+	defer c.proxy.mu.Unlock()
+	return c.proxy.session.Awaits(c.link, f.Id)
 }
 
 // hold notes that a frame of the worker waits until the client has read: it is
@@ -128,12 +142,17 @@ func (c *Conn) idle() {
 	c.drains.Do(func() { time.AfterFunc(drainLinger, func() { close(c.drained) }) })
 }
 
+// refusalGrace is how long a worker that cannot be used may take to end by
+// itself. Its exit code then says more than the refusal: one that asks for its
+// upgrade refuses what comes.
+const refusalGrace = 100 * time.Millisecond
+
 // refuse ends the connection because the session cannot use it.
 func (c *Conn) refuse(reason string) {
 	c.mu.Lock()
 	c.refused = reason
 	c.mu.Unlock()
-	go c.stream.Close() // waits for the sender, which ends with the stream
+	time.AfterFunc(refusalGrace, func() { c.stream.Close() })
 }
 
 // Ready has a token whenever the connection could begin to serve.

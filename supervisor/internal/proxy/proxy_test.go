@@ -246,6 +246,39 @@ func TestEOFSlowReaderHoldsAnswers(t *testing.T) {
 	})
 }
 
+// SUP-4: a worker gets ready and replaces another although the client does not
+// read.
+func TestReadyBesideSlowClient(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *edge) {
+		first, conn := e.attach()
+		<-conn.Ready()
+		e.write(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}`)
+		first.answer(1, `{"protocolVersion":"2025-11-25","capabilities":{}}`)
+		e.expect(`"id":1`)
+		for id := 2; id < 4; id++ {
+			e.call(id)
+			first.answer(uint64(id), `"`+strings.Repeat("x", outboxRoom)+`"`)
+		}
+		synctest.Wait()
+		second, next := e.attach()
+		synctest.Wait()
+		second.answer(4, `{"protocolVersion":"2025-11-25","capabilities":{}}`)
+		synctest.Wait()
+		select {
+		case <-next.Ready():
+		default:
+			t.Fatal("a worker that has shaken hands is not ready")
+		}
+		if !next.Promote() {
+			t.Error("it cannot serve")
+		}
+		e.expect(`"id":2`)
+		e.expect(`"id":3`)
+		conn.Detach(loss("was replaced"))
+		next.Detach(loss("was stopped"))
+	})
+}
+
 // EOF with nothing but a listen open is an end at once.
 func TestEOFIdle(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *edge) {
