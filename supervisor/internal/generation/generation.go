@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -81,7 +82,7 @@ func Start(ctx context.Context, n uint64, config Config) (*Generation, error) {
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: g.socketDir()},
 		GRPCDialOptions:  protocol.DialOptions(config.MaxFrame),
 	})
-	err := os.Mkdir(g.socketDir(), 0o700)
+	err := g.makeSocketDir()
 	if err == nil {
 		err = g.connect(ctx)
 	}
@@ -98,6 +99,17 @@ func Start(ctx context.Context, n uint64, config Config) (*Generation, error) {
 // socketDir is where go-plugin puts the sockets of this worker.
 func (g *Generation) socketDir() string {
 	return filepath.Join(g.config.SocketDir, strconv.FormatUint(g.number, 10))
+}
+
+// makeSocketDir makes the directory, and the one above it where something has
+// cleaned up the temporary files. Neither may exist already: it could be that
+// of somebody else.
+func (g *Generation) makeSocketDir() error {
+	err := os.Mkdir(g.socketDir(), 0o700)
+	if errors.Is(err, fs.ErrNotExist) && os.Mkdir(g.config.SocketDir, 0o700) == nil {
+		err = os.Mkdir(g.socketDir(), 0o700)
+	}
+	return err
 }
 
 // connect runs go-plugin's part of the start, which knows no context: when ctx

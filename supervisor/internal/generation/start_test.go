@@ -52,6 +52,21 @@ func TestStart(t *testing.T) {
 	g.Stop() // again, which changes nothing
 }
 
+// A temporary directory that was cleaned up is no reason to start no worker any
+// more (SEC-4: it is as private as it was).
+func TestStartWithoutSocketDir(t *testing.T) {
+	h := newHarness(t)
+	c := h.config("good")
+	if err := os.RemoveAll(c.SocketDir); err != nil {
+		t.Fatal(err)
+	}
+	h.start(c)
+	info, err := os.Stat(c.SocketDir)
+	if err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
 // C27: what a worker prints before its handshake is no harm.
 func TestBanner(t *testing.T) {
 	h := newHarness(t)
