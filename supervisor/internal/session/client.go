@@ -51,7 +51,7 @@ func (s *Session) receiveBatch(line []byte, now time.Time, out *Output) {
 		case err != nil:
 			s.reject(element, env, err, out)
 		case env.Method == methodInitialize:
-			out.line(invalidLine(env.ID.Of(element), "initialize must not be part of a batch"))
+			out.line(invalidLine(s.unused(env.ID.Of(element)), "initialize must not be part of a batch"))
 		default:
 			s.receive(append(make([]byte, 0, len(element)+1), element...), env, now, out)
 		}
@@ -71,8 +71,17 @@ func (s *Session) reject(line []byte, env envelope.Envelope, err error, out *Out
 	case errors.Is(err, envelope.ErrParse):
 		out.line(rpcErrorLine(nil, -32700, "Parse error: "+err.Error()))
 	default:
-		out.line(invalidLine(id, err.Error()))
+		out.line(invalidLine(s.unused(id), err.Error()))
 	}
+}
+
+// unused returns id, or nil if a request under way has it: that one gets an
+// answer of its own (EDGE-1).
+func (s *Session) unused(id []byte) []byte {
+	if _, used := s.byID[envelope.IDKey(id)]; used {
+		return nil
+	}
+	return id
 }
 
 func (s *Session) receiveRequest(line []byte, env envelope.Envelope, now time.Time, out *Output) {
@@ -285,7 +294,7 @@ func (s *Session) ReceiveTooLong(head, tail []byte, size int64, out *Output) {
 		"the message has "+strconv.FormatInt(size, 10)+" bytes, more than the frame limit allows; it was not sent")
 	env, _ := envelope.Peek(head) // its error is that the line goes on
 	if !env.Kind.IsAnswer() {
-		out.line(errorLine(idOfFragments(head, tail, env), e.RPC()))
+		out.line(errorLine(s.unused(idOfFragments(head, tail, env)), e.RPC()))
 		return
 	}
 	if q, ok := s.takeQuestion(env.ID.Of(head)); ok {
