@@ -344,8 +344,16 @@ func execHint(exit *protocol.Exit, tail []string, lived time.Duration) string {
 	return killedAtExec
 }
 
+// unusable is the end of a worker that takes no session: usually because it is
+// about to exit, which says more.
 func (l *life) unusable(reason string, proven bool) end {
 	e := protocol.NewError(protocol.WorkerUnavailable, "the server cannot be started: "+reason)
+	select {
+	case <-l.worker.Done():
+		exit := l.worker.Exit()
+		e.Exit, e.Message = &exit, "the server "+exit.String()
+	case <-time.After(exitGrace):
+	}
 	e.Generation, e.StderrTail = l.number, l.worker.Tail()
 	return end{cause: e, proven: proven}
 }

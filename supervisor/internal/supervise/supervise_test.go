@@ -110,7 +110,7 @@ func TestAttachFails(t *testing.T) {
 		f := &fakeWorker{world: w, number: 1, done: make(chan struct{}), refuse: errors.New("no session")}
 		w.workers = append(w.workers, f)
 		s.outcome <- started{worker: f}
-		w.awaitStart(2, 0)
+		w.awaitStart(2, exitGrace)
 		if e := w.lastDown(); e == nil || !strings.Contains(e.Message, "no session") || !f.isGone() {
 			t.Errorf("told %+v", e)
 		}
@@ -204,6 +204,22 @@ func TestExitAfterSession(t *testing.T) {
 			t.Errorf("loss %+v", loss)
 		}
 		w.awaitStart(2, 0)
+	})
+}
+
+// SUP-3: a worker that takes no other session since it is about to exit with 75
+// wants its upgrade.
+func TestHandoffBetweenSessions(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		f, c := w.serve(w.awaitStart(1, 0))
+		f.refuse = errors.New("stopping")
+		c.end()
+		time.Sleep(exitGrace + exitGrace/2)
+		f.die(protocol.Exit{Code: protocol.ExitHandoff})
+		w.serve(w.awaitStart(2, 0))
+		if got := w.s.Status(); got.Crashes != 0 || got.Handoffs != 1 {
+			t.Errorf("Status() = %+v", got)
+		}
 	})
 }
 

@@ -259,7 +259,7 @@ func (f *fakeWorker) Tail() []string {
 
 func (f *fakeWorker) HandoffWanted() <-chan struct{} { return f.handoff }
 func (f *fakeWorker) Outdated() bool                 { return false }
-func (f *fakeWorker) Stop() { f.die(protocol.Exit{Code: -1, Signal: "SIGTERM"}) }
+func (f *fakeWorker) Stop()                          { f.die(protocol.Exit{Code: -1, Signal: "SIGTERM"}) }
 
 func (f *fakeWorker) Kill() { f.die(protocol.Exit{Code: -1, Signal: "SIGKILL"}) }
 
