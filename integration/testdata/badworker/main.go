@@ -110,15 +110,15 @@ func (m mode) run() error {
 		fmt.Fprintln(os.Stderr, "cannot find my database")
 		os.Exit(3)
 	}
+	signal.Ignore(os.Interrupt)
+	if m.ignores == "term" {
+		signal.Ignore(syscall.SIGTERM)
+	}
 	_, _ = os.Stdout.WriteString(m.first)
 	if !m.mute {
 		if err := m.serve(); err != nil {
 			return err
 		}
-	}
-	signal.Ignore(os.Interrupt)
-	if m.ignores == "term" {
-		signal.Ignore(syscall.SIGTERM)
 	}
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	if m.ignores == "stdin" {
