@@ -176,3 +176,23 @@ func TestCAT1ChangedByTheServer(t *testing.T) {
 		t.Errorf("listed %q", got)
 	}
 }
+
+// TestCAT5CursorOfAnEarlierWorker: CAT-5. A cursor that a worker gave is worth
+// nothing to the next one; it is refused and not forwarded.
+func TestCAT5CursorOfAnEarlierWorker(t *testing.T) {
+	h, _ := openMenu(t, "a b c")
+	page := func() harness.Frame { return h.Request("tools/list", map[string]any{"cursor": "c"}).Wait() }
+	if f := page(); f.Error != nil {
+		t.Fatalf("the cursor is refused by its own worker: %s", f.Raw)
+	}
+	h.swapTo(2)
+	if f := page(); f.Error == nil || f.Error.Code != -32602 {
+		t.Errorf("after the swap: %s", f.Raw)
+	}
+	if got := h.listAll(); !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("listed anew: %q", got)
+	}
+	if f := page(); f.Error != nil {
+		t.Errorf("the cursor of the new worker: %s", f.Raw)
+	}
+}

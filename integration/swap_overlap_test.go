@@ -279,6 +279,9 @@ func TestSUP10BadCandidate(t *testing.T) {
 				if n != 0 || !strings.Contains(reason, test.says) || !strings.Contains(reason, "generation 1 still serves") {
 					t.Errorf("swap: generation %d, reason %q", n, reason)
 				}
+				h.WaitFor("a log message about it", func(f harness.Frame) bool {
+					return f.Method == "notifications/message" && bytes.Contains(f.Raw, []byte("the old one still serves"))
+				})
 				s := h.status()
 				if s.Worker.State != "serving" || s.Worker.Generation != 1 || s.Worker.Crashes != 0 || len(s.Worker.Exits) != 1 {
 					t.Errorf("%+v", s.Worker)
