@@ -136,6 +136,7 @@ func serveClient(
 	log *zap.Logger, g generation.Config,
 ) error {
 	var supervisor *supervise.Supervisor
+	log.Info("supervising", zap.String(logging.FieldCommand, g.Command.String()), zap.String(logging.FieldPath, g.Command.Dir))
 	edge := proxy.New(proxy.Config{
 		Tuner:  gctune.Start(),
 		Demand: func() { supervisor.Demand() },
@@ -146,7 +147,7 @@ func serveClient(
 		},
 	})
 	supervisor = supervise.New(supervise.Config{
-		Command: g.Command.String(),
+		Command: g.Command.Program(),
 		Edge:    edgeOf{edge}, Log: log, Policy: c.Restart, Mode: supervise.Mode(c.Swap), HideStderr: c.NoStderrInErrors,
 		StartTimeout: c.StartTimeout, DrainTimeout: c.DrainTimeout, HangTimeout: c.HangTimeout,
 		Start: func(ctx context.Context, n uint64, resolved func()) (supervise.Worker, error) {

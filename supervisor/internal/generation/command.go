@@ -38,6 +38,19 @@ func (c Command) String() string {
 	return strings.Join(words, " ")
 }
 
+// Program returns the command without its arguments, which may be secret, for
+// texts that reach the client.
+func (c Command) Program() string {
+	program, args := c.Worker, c.Args
+	if program == "" && len(args) > 0 {
+		program, args = args[0], args[1:]
+	}
+	if len(args) > 0 {
+		program += " ..."
+	}
+	return program
+}
+
 // resolved is a Command as it is started once.
 type resolved struct {
 	path   string

@@ -204,8 +204,19 @@ func (g *Generation) Tail() []string { return g.tail.Tail() }
 // reaped, and may be called at any time and more than once.
 func (g *Generation) Stop() { g.stop(StopGrace) }
 
-// Kill is Stop without the grace.
-func (g *Generation) Kill() { g.stop(0) }
+// Finish is Stop for a worker whose server has ended. A bridge has nothing left
+// to do; a native worker may be cleaning up, and is let for StopGrace.
+func (g *Generation) Finish() {
+	if g.config.Command.Worker == "" {
+		g.stop(0)
+		return
+	}
+	select {
+	case <-g.Done():
+	case <-time.After(StopGrace):
+	}
+	g.stop(StopGrace)
+}
 
 func (g *Generation) stop(grace time.Duration) {
 	g.process.stop(grace)
@@ -216,7 +227,7 @@ func (g *Generation) stop(grace time.Duration) {
 
 // StartError tells why a worker did not become ready.
 type StartError struct {
-	// Command is what was started, as a person would type it.
+	// Command is what was started, without its arguments.
 	Command string
 	// Exit of the process, nil if it was never started or had to be ended.
 	Exit *protocol.Exit
@@ -235,7 +246,7 @@ func (e *StartError) Unwrap() error { return e.Err }
 
 // startError says what was seen of a start that failed (SUP-8).
 func (g *Generation) startError(err error) *StartError {
-	e := &StartError{Command: g.config.Command.String(), Err: err}
+	e := &StartError{Command: g.config.Command.Program(), Err: err}
 	p := g.process.started()
 	if p == nil {
 		return e

@@ -397,7 +397,12 @@ func (s *Session) Unsent(number uint64, out *Output) {
 // Close answers all that is still open, at the end of the client: listens are
 // complete, nothing else can be answered any more (LEASE-7, SUP-16).
 func (s *Session) Close(out *Output) {
-	s.Down(protocol.NewError(protocol.WorkerUnavailable, "the session ended before the request was sent"), time.Unix(1<<40, 0), out) // nothing can demand a start any more
+	ended := protocol.NewError(protocol.WorkerUnavailable, "the session ended before the request was sent")
+	s.dropQueued(func(r *request) bool {
+		s.refuse(r, ended, out)
+		return true
+	})
+	s.Down(ended, time.Unix(1<<40, 0), out) // nothing can demand a start any more
 	for l := range s.links {
 		for _, r := range s.lostRequests(l) {
 			s.forget(r)

@@ -234,7 +234,9 @@ func answerLine(r *request, payload []byte, out *Output) ([]byte, envelope.Envel
 // seen.
 func (s *Session) learn(r *request, result []byte) {
 	if kind, ok := catalog.OfMethod(r.method); ok {
-		s.learnCursor(r.link, result)
+		if r.link == s.serving {
+			s.learnCursor(r.link, result)
+		}
 		s.learnList(kind, r, result)
 	}
 	switch r.method {

@@ -208,7 +208,7 @@ func (l *life) serve(ctx context.Context, conn Conn) (again bool, e end) {
 	if loss.Exit != nil {
 		// The server has ended. What is left of its worker would only delay
 		// the next one.
-		l.worker.Kill()
+		l.worker.Finish()
 	}
 	state := conn.State()
 	e = end{proven: state.Proven && state.Refused == "", cause: protocol.NewError(protocol.WorkerUnavailable, "the server "+loss.Cause)}

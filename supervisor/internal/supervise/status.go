@@ -52,11 +52,11 @@ type statusBoard struct {
 func (s *Supervisor) Status() Status {
 	b := &s.status
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	status := b.status
+	status, worker := b.status, b.worker
 	status.Exits = append([]Ended(nil), b.exits...)
-	if b.worker != nil {
-		status.Outdated = b.worker.Outdated()
+	b.mu.Unlock()
+	if worker != nil {
+		status.Outdated = worker.Outdated() // asks the file system, which may take its time
 	}
 	return status
 }

@@ -28,8 +28,9 @@ type Worker interface {
 	Outdated() bool
 	// Stop ends it and all below it; it returns when they are reaped.
 	Stop()
-	// Kill is Stop without a grace, for a worker with nothing left to end.
-	Kill()
+	// Finish is Stop for a worker whose server has ended: what is left of it
+	// gets no more time than it can use.
+	Finish()
 }
 
 // Conn is an MCP connection between the client and a worker.
@@ -103,7 +104,7 @@ const (
 
 // Config has what a Supervisor needs.
 type Config struct {
-	// Command is what is run, as a person would type it, for messages.
+	// Command is what is run, without arguments, for what the client is told.
 	Command string
 	Edge    Edge
 	// Start starts generation n. When ctx ends it returns soon, with nothing

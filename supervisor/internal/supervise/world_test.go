@@ -261,7 +261,7 @@ func (f *fakeWorker) HandoffWanted() <-chan struct{} { return f.handoff }
 func (f *fakeWorker) Outdated() bool                 { return false }
 func (f *fakeWorker) Stop()                          { f.die(protocol.Exit{Code: -1, Signal: "SIGTERM"}) }
 
-func (f *fakeWorker) Kill() { f.die(protocol.Exit{Code: -1, Signal: "SIGKILL"}) }
+func (f *fakeWorker) Finish() { f.die(protocol.Exit{Code: -1, Signal: "SIGKILL"}) }
 
 // die ends the process, and with it its session.
 func (f *fakeWorker) die(exit protocol.Exit) {
