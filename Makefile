@@ -12,6 +12,10 @@ LINT := $(CACHE)/bin/golangci-lint-$(GOLANGCI_VERSION)
 
 # How long each fuzz target runs: 10 s here, 60 s in test-extended.
 FUZZTIME ?= 10s
+# Whose targets they are; the parsers of what clients, servers and supervisors
+# send are fuzzed for each change.
+FUZZED  ?= $(MODULES:%=%/...)
+PARSERS := internal/line internal/envelope worker worker/builtin/internal/bridge
 
 .DEFAULT_GOAL := check
 
@@ -88,9 +92,13 @@ test: deps ## Run all tests
 	go test -race $(UNIT)
 	go test -timeout 20m ./integration/...
 
+.PHONY: fuzz-parsers
+fuzz-parsers: ## Run the fuzz targets of the parsers for FUZZTIME
+	$(MAKE) fuzz FUZZED="$(PARSERS)"
+
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME
-	scripts/fuzz.sh $(FUZZTIME) $(MODULES)
+	scripts/fuzz.sh $(FUZZTIME) $(FUZZED)
 
 .PHONY: test-extended
 test-extended: deps-extended ## Run what takes too long for each change

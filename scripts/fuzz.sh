@@ -1,11 +1,11 @@
 #!/bin/sh
-# fuzz.sh TIME MODULE...: runs each fuzz target of the modules for TIME.
+# fuzz.sh TIME PATTERN...: runs each fuzz target of the packages for TIME.
 set -eu
 cd "$(dirname "$0")/.."
 time=$1
 shift
-for module in "$@"; do
-	for package in $(go list "./$module/..."); do
+for pattern in "$@"; do
+	for package in $(go list "./$pattern"); do
 		for target in $(go test -list '^Fuzz' "$package" | grep '^Fuzz' || true); do
 			echo "fuzz: $package $target" >&2
 			go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$package"
