@@ -96,13 +96,7 @@ func checkWorker(t *testing.T, timeout time.Duration, path string, args ...strin
 func foreignWorker(t *testing.T) []string {
 	t.Helper()
 	node := harness.RequireNode(t)
-	modules := filepath.Join(harness.Workspace(t), ".cache", "npm", "foreignworker", "node_modules")
-	if _, err := os.Stat(modules); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("CI must have it: %v", err)
-		}
-		t.Skip("skipped: `make deps` has not installed foreignworker")
-	}
+	modules := harness.RequireForeignWorker(t)
 	script, err := filepath.Abs(filepath.Join("foreignworker", "worker.mjs"))
 	if err != nil {
 		t.Fatal(err)

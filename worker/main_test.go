@@ -22,6 +22,16 @@ func TestMain(m *testing.M) {
 		goleak.VerifyTestMain(m)
 	case "serve":
 		os.Exit(ExitCode(Serve(context.Background(), newTestServer(), &Options{Name: "test", HandoffGrace: time.Second})))
+	case "serve each":
+		servers := 0
+		os.Exit(ExitCode(ServeFunc(context.Background(), func() *mcp.Server {
+			servers++ // one session after the other asks for one here
+			s, n := newTestServer(), servers
+			addTool(s, "number", func(context.Context, *mcp.CallToolRequest, string) (*mcp.CallToolResult, error) {
+				return text("server %d", n), nil
+			})
+			return s
+		}, nil)))
 	case "children": // a child of the worker
 		fmt.Println(strings.Join(os.Environ(), "\n"))
 	case "stubborn": // its main does not end with Serve

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -48,6 +49,25 @@ func TestDescribe(t *testing.T) {
 	want := []string{protocol.FeatureDrain, protocol.FeatureExit, protocol.FeatureMultiSession}
 	if strings.Join(got.GetFeatures(), " ") != strings.Join(want, " ") {
 		t.Errorf("features %q, want %q", got.GetFeatures(), want)
+	}
+}
+
+// ServeFunc gives each session a server of its own, and does not declare that
+// sessions share one.
+func TestServeFunc(t *testing.T) {
+	w := workertest.Start(t, process("serve each"))
+	got, err := w.Describe(t.Context(), &workerv1.DescribeRequest{Version: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.Contains(got.GetFeatures(), protocol.FeatureMultiSession) {
+		t.Errorf("features %q", got.GetFeatures())
+	}
+	for _, want := range []string{"server 1", "server 2"} {
+		s := workertest.Open(t, w)
+		s.Initialize()
+		callTool(s, 2, "number", "")
+		contains(t, s.Await(workerv1.Frame_KIND_RESPONSE, 2), want)
 	}
 }
 

@@ -101,6 +101,12 @@ func RequireClients(tb testing.TB) string {
 	return cached(tb, "clients", "node_modules")
 }
 
+// RequireForeignWorker returns the node_modules folder of the worker on Node.js.
+func RequireForeignWorker(tb testing.TB) string {
+	tb.Helper()
+	return cached(tb, "foreignworker", "node_modules")
+}
+
 // RequireConformance returns the entry of the conformance suite in the
 // package set of the given name.
 func RequireConformance(tb testing.TB, set string) string {

@@ -1,26 +1,12 @@
 package control
 
-import (
-	"net"
-	"os"
+import "golang.org/x/sys/unix"
 
-	"golang.org/x/sys/unix"
-)
-
-// peerIsUs reports whether the process at the other end runs as our user.
-func peerIsUs(conn net.Conn) bool {
-	socket, ok := conn.(*net.UnixConn)
-	if !ok {
-		return false
-	}
-	raw, err := socket.SyscallConn()
+// peerUID returns the user of the process at the other end of a socket.
+func peerUID(fd int) (uint32, error) {
+	cred, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
 	if err != nil {
-		return false
+		return 0, err
 	}
-	same := false
-	err = raw.Control(func(fd uintptr) {
-		cred, err := unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
-		same = err == nil && (int(cred.Uid) == os.Getuid() || cred.Uid == 0)
-	})
-	return err == nil && same
+	return cred.Uid, nil
 }
