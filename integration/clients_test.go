@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -129,6 +130,8 @@ func typeScript(mode string) func(*testing.T, []string) trace {
 		defer cancel()
 		args := append([]string{filepath.Join("testdata", "tsclient.mjs"), modules, mode}, command...)
 		cmd := exec.CommandContext(ctx, node, args...)
+		// The SDKs pass HOME to servers, and nothing that names the cache.
+		cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
 		out, err := cmd.Output()

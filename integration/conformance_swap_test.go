@@ -86,7 +86,7 @@ func TestConformanceWhileSwapping(t *testing.T) {
 // would swap on.
 func conformanceSwapped(t *testing.T, command []string, period time.Duration) (lines []string, sessions, signals int) {
 	t.Helper()
-	bridge, err := httpbridge.Listen(command, 2*time.Second)
+	bridge, err := httpbridge.Listen(command, harness.ColdCache(t), 2*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

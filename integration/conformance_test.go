@@ -63,7 +63,7 @@ func suites() []suite {
 // "SUITE SCENARIO CHECK STATUS" for each check, sorted.
 func conformance(t *testing.T, command []string) []string {
 	t.Helper()
-	bridge, err := httpbridge.Listen(command, 0)
+	bridge, err := httpbridge.Listen(command, harness.ColdCache(t), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,7 +34,7 @@ func startRaw(t *testing.T, command []string, env ...string) *rawClient {
 	t.Helper()
 	c := &rawClient{t: t, mark: rand.Text(), exited: make(chan struct{})}
 	c.cmd = exec.Command(command[0], command[1:]...)
-	c.cmd.Env = append(append(os.Environ(), harness.MarkVariable+"="+c.mark), env...)
+	c.cmd.Env = slices.Concat(os.Environ(), harness.ColdCache(t), []string{harness.MarkVariable + "=" + c.mark}, env)
 	var theirs [3]*os.File
 	for i, ours := range []**os.File{&c.in, &c.out, &c.err} {
 		r, w, err := os.Pipe()

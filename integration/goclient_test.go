@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"sync"
 	"testing"
@@ -60,8 +61,10 @@ func goClient(version string) func(*testing.T, []string) trace {
 		s := &goSession{ctx: ctx, updated: make(chan struct{})}
 		client := mcp.NewClient(&mcp.Implementation{Name: "goclient", Version: "1"}, s.options())
 		client.AddRoots(&mcp.Root{URI: "file:///somewhere", Name: "somewhere"})
+		cmd := exec.Command(command[0], command[1:]...)
+		cmd.Env = append(os.Environ(), harness.ColdCache(t)...)
 		session, err := client.Connect(ctx, &mcp.CommandTransport{
-			Command: exec.Command(command[0], command[1:]...), TerminateDuration: 2 * time.Second,
+			Command: cmd, TerminateDuration: 2 * time.Second,
 		}, &mcp.ClientSessionOptions{ProtocolVersion: version})
 		if err != nil {
 			t.Fatal(err)

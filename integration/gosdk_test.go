@@ -29,7 +29,7 @@ func TestGoSDKProcessTests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.Command(binary, "-test.v", "-test.timeout=120s", "-test.run=^("+processTests+")$")
 			cmd.Dir = filepath.Join(dir, "mcp")
-			cmd.Env = append(os.Environ(), "MCP_WRAP="+strings.Join(wrap, " "))
+			cmd.Env = append(append(os.Environ(), "MCP_WRAP="+strings.Join(wrap, " ")), harness.ColdCache(t)...)
 			out, err := cmd.CombinedOutput()
 			if err != nil {
 				t.Errorf("%v\n%s", err, out)

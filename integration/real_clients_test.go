@@ -193,7 +193,8 @@ func (s shimmed) script(t *testing.T, command []string) {
 	for _, arg := range command {
 		fmt.Fprintf(&line, " '%s'", strings.ReplaceAll(arg, "'", `'\''`))
 	}
-	text := fmt.Sprintf("#!/bin/sh\nexport %s=%s %s\nexec%s\n", harness.MarkVariable, s.mark, privateTemp(t), line.String())
+	env := append(harness.ColdCache(t), privateTemp(t), harness.MarkVariable+"="+s.mark)
+	text := fmt.Sprintf("#!/bin/sh\nexport %s\nexec%s\n", strings.Join(env, " "), line.String())
 	if err := os.WriteFile(s.path, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}

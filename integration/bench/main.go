@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+
+	"github.com/holdfast-mcp/holdfast/integration/usercache"
 )
 
 func main() {
@@ -27,7 +29,7 @@ type options struct {
 	as                    string
 }
 
-func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (err error) {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -51,6 +53,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected arguments %q", flags.Args())
 	}
+	remove, err := usercache.Isolate()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
 	debug.SetGCPercent(400) // the measuring side shares the cores
 	switch {
 	case o.kills > 0:

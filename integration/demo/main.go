@@ -20,6 +20,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/holdfast-mcp/holdfast/integration/usercache"
 	"github.com/holdfast-mcp/holdfast/protocol"
 	"github.com/holdfast-mcp/holdfast/worker"
 )
@@ -75,6 +76,11 @@ func show(ctx context.Context, holdfast string) (err error) {
 	t := trace{time.Now()}
 	cmd := exec.CommandContext(ctx, holdfast, "run", "--log-level", "off", "--worker", self, "--", "-server")
 	cmd.Stderr = os.Stderr
+	remove, err := usercache.Isolate()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
 	underway := make(chan struct{}, 1)
 	client := mcp.NewClient(&mcp.Implementation{Name: "demo", Version: "1"}, &mcp.ClientOptions{
 		ProgressNotificationHandler: func(context.Context, *mcp.ProgressNotificationClientRequest) { underway <- struct{}{} },

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/integration/usercache"
 )
 
 // Patience is how long anything that must happen may take. It is far above
@@ -37,6 +39,9 @@ type Config struct {
 	Dir string
 	// Env is added to the test's own environment.
 	Env []string
+	// Cache is the user's cache directory for the process. Empty means one of
+	// its own (see [ColdCache]); starts that share one have a warm cache.
+	Cache string
 	// Handlers answer the server's own requests by method. A request without
 	// a handler gets -32601; a nil handler leaves it unanswered.
 	Handlers map[string]Handler
@@ -79,7 +84,10 @@ func Start(tb testing.TB, config Config) *Client {
 	}
 	c.cmd = exec.Command(config.Command[0], config.Command[1:]...)
 	c.cmd.Dir = config.Dir
-	c.cmd.Env = append(os.Environ(), MarkVariable+"="+c.mark)
+	if config.Cache == "" {
+		config.Cache = tb.TempDir()
+	}
+	c.cmd.Env = append(append(os.Environ(), MarkVariable+"="+c.mark), usercache.Env(config.Cache)...)
 	c.cmd.Env = append(c.cmd.Env, config.Env...)
 	c.cmd.Stderr = stderrOf{c}
 	// A descendant that holds stderr must not keep Wait from returning.

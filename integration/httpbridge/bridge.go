@@ -32,6 +32,7 @@ type Bridge struct {
 	URL string
 
 	command  []string
+	env      []string
 	idle     time.Duration
 	listener net.Listener
 	server   *http.Server
@@ -43,10 +44,10 @@ type Bridge struct {
 	started  int
 }
 
-// Listen starts a bridge on a free port of localhost. The command is started
-// when a client needs it. A session of the legacy era ends after it had no
+// Listen starts a bridge on a free port of localhost. The command is started,
+// with env added to the environment, when a client needs it. A session of the legacy era ends after it had no
 // open HTTP request for as long as idle says; never if idle is zero.
-func Listen(command []string, idle time.Duration) (*Bridge, error) {
+func Listen(command, env []string, idle time.Duration) (*Bridge, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -56,7 +57,7 @@ func Listen(command []string, idle time.Duration) (*Bridge, error) {
 		return nil, err
 	}
 	b := &Bridge{
-		URL: "http://localhost:" + port, command: command, idle: idle, listener: l,
+		URL: "http://localhost:" + port, command: command, env: env, idle: idle, listener: l,
 		served: make(chan struct{}), sessions: map[string]*child{},
 	}
 	b.server = &http.Server{Handler: http.HandlerFunc(b.handle)}
@@ -225,7 +226,7 @@ func (b *Bridge) use(id string) *child {
 }
 
 func (b *Bridge) newSession() (*child, error) {
-	c, err := startChild(b.command, false)
+	c, err := startChild(b.command, b.env, false)
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +262,7 @@ func (b *Bridge) sharedChild() (*child, error) {
 	if b.shared != nil && !b.shared.isDead() {
 		return b.shared, nil
 	}
-	c, err := startChild(b.command, true)
+	c, err := startChild(b.command, b.env, true)
 	if err != nil {
 		return nil, err
 	}

@@ -37,9 +37,10 @@ type child struct {
 	patience time.Duration
 }
 
-func startChild(command []string, shared bool) (*child, error) {
+func startChild(command, env []string, shared bool) (*child, error) {
 	c := &child{shared: shared, done: make(chan struct{}), past: map[string]*exchange{}}
 	c.cmd = exec.Command(command[0], command[1:]...)
+	c.cmd.Env = append(os.Environ(), env...)
 	stdin, err := c.cmd.StdinPipe()
 	if err != nil {
 		return nil, err

@@ -2,7 +2,7 @@
 // HTTP only. It is neutral: what a suite sees of the server behind it is what
 // the server wrote.
 //
-//	b, err := httpbridge.Listen(command, idle)
+//	b, err := httpbridge.Listen(command, env, idle)
 //	defer b.Close()
 //	run the suite against b.URL
 //
