@@ -40,7 +40,7 @@ func run(ctx context.Context, args, environ []string, stdout io.Writer, stderr *
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(bridgeCommand(environ, stderr), checkCommand(environ, stderr), versionCommand())
+	root.AddCommand(bridgeCommand(environ, stderr), checkCommand(environ, stderr), roomCommand(environ, stderr), versionCommand())
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
