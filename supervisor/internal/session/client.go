@@ -112,6 +112,7 @@ func (s *Session) receiveRequest(line []byte, env envelope.Envelope, now time.Ti
 		s.down, out.Demand = nil, true
 	}
 	waits := s.serving == 0 || s.told.pending != nil
+	out.Demand = out.Demand || s.limits.Lazy && s.serving == 0 && needsWorker(r.method)
 	if waits && (s.queued >= s.limits.HoldRequests || s.queueSize+len(line) > s.limits.HoldBytes) {
 		s.refuse(r, protocol.NewError(protocol.WorkerUnavailable,
 			"too many requests wait for the server; this one was not executed"), out)

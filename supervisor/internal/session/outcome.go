@@ -59,6 +59,12 @@ func (s *Session) outcomeOf(r *request) outcome {
 	return outcomeOf(r.method)
 }
 
+// needsWorker reports whether only a worker can answer a request; the others
+// have answers of our own.
+func needsWorker(method string) bool {
+	return method != methodInitialize && method != methodDiscover && method != methodPing
+}
+
 // learnTools notes which tools of a list the client is shown as read-only.
 func (s *Session) learnTools(result []byte) {
 	list, ok := envelope.Find(result, "tools")

@@ -17,6 +17,8 @@ type Limits struct {
 	// InitializeTimeout is how long a worker may take to answer the client's
 	// initialize; 0: for ever.
 	InitializeTimeout time.Duration
+	// Lazy: no worker is started before a request demands it (SEC-7).
+	Lazy bool
 	// HoldRequests and HoldBytes bound what may wait at one time; a request
 	// beyond either is refused as worker_unavailable.
 	HoldRequests int
