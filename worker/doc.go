@@ -14,14 +14,16 @@
 // # What changes for the server
 //
 // Nothing that it can see: the same [mcp.Server], the same handlers, the same
-// messages. Three things are new and all are optional:
+// messages. Four things are new and all are optional:
 //
 //   - several sessions may use the server at once, as with the SDK's HTTP
 //     handler. A server that keeps state of one client in variables uses
 //     [ServeFunc], which builds a server per session;
 //   - [Handoff] asks to be replaced by a newer build of the same program;
 //   - [Draining] tells a handler that waits for long that it should come to an
-//     end, because this process is about to be replaced.
+//     end, because this process is about to be replaced;
+//   - [RefuseSubscription] and [EndSubscription] say that a resource can no
+//     longer be watched, and why.
 //
 // # The process
 //

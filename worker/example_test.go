@@ -83,3 +83,25 @@ func ExampleDraining() {
 	mcp.AddTool(server, &mcp.Tool{Name: "wait_for_event"}, wait)
 	// Output:
 }
+
+// A server whose resources come and go says so to its subscribers: to those who
+// come too late, and to those who are there.
+func ExampleRefuseSubscription() {
+	open := func(uri string) bool { return uri == "note://today" }
+	server := mcp.NewServer(&mcp.Implementation{Name: "notes"}, &mcp.ServerOptions{
+		SubscribeHandler: func(_ context.Context, req *mcp.SubscribeRequest) error {
+			if !open(req.Params.URI) {
+				return worker.RefuseSubscription(req.Params.URI, worker.AttachmentExpired, "the note was closed")
+			}
+			return nil
+		},
+		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
+	})
+	closeNote := func(ctx context.Context, uri string) error {
+		return worker.EndSubscription(ctx, server, uri, worker.AttachmentExpired, "the note was closed")
+	}
+	if err := closeNote(context.Background(), "note://today"); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+}
