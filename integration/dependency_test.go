@@ -66,6 +66,10 @@ func rules() []rule {
 			reason: "digests and diffs do not know the wire",
 		},
 		{
+			packages: []string{"supervisor/internal/cache"}, forbidden: []string{ours + "supervisor", grpc},
+			reason: "the cache keeps answers and knows neither clients, workers nor the wire",
+		},
+		{
 			packages: []string{"supervisor/internal/config", "supervisor/internal/editor"}, forbidden: []string{ours + "supervisor/internal/proxy", ours + "supervisor/internal/generation"}, direct: []string{grpc},
 			reason: "configuration is read before anything runs",
 		},
