@@ -12,12 +12,15 @@ answered as outcome_unknown: it is never executed twice. SIGUSR2, like
 
   What is run, and where?        --worker --cwd --env --env-file
   How long may a start take?     --start-timeout
+  How long does a client wait
+  for its first answer?          --initialize-timeout --discover-timeout --no-cache
   How long do requests wait?     --hold-timeout --hold-max
   How often is it restarted?     --crash-budget --backoff --crash-cooldown
                                  --handoff-budget
   How is it replaced?            --swap --drain-timeout
   When does it hang?             --hang-timeout
   What may be asked twice?       --replay-annotated
+  What if a tool has changed?    --stale-schema
   How does a session end?        --eof-grace
   What is shown, what is kept?   --max-frame --no-stderr-in-errors
                                  --log-file --log-level
@@ -35,6 +38,10 @@ answered as outcome_unknown: it is never executed twice. SIGUSR2, like
   crashes beyond --crash-budget: nothing is started, calls are answered at
   once with the cause. A request tries again once the longest --backoff is
   over; without one, a try is made after --crash-cooldown.
+
+A server that needs longer than a second to start is spoken for: initialize,
+server/discover and lists are answered as it did at the last start. What has
+changed is told to the client once the server is ready.
 
 Each setting can also stand in the environment, --max-frame as
 HOLDFAST_MAX_FRAME, and in the configuration file, as max-frame = "64MiB".

@@ -57,6 +57,11 @@ func addRunFlags(flags *pflag.FlagSet, c *config.Config) {
 	flags.StringArrayVar(&c.Env, "env", nil, "environment `NAME=VALUE` for the server; may be repeated")
 	flags.StringVar(&c.EnvFile, "env-file", "", "`FILE` with NAME=VALUE lines for the server")
 	flags.DurationVar(&c.StartTimeout, "start-timeout", c.StartTimeout, "how long the server may take to become ready")
+	flags.DurationVar(&c.InitializeTimeout, "initialize-timeout", c.InitializeTimeout,
+		"how long the client waits for the answer to initialize if nothing is remembered of the server")
+	flags.DurationVar(&c.DiscoverTimeout, "discover-timeout", c.DiscoverTimeout,
+		"how long the client waits for the answer to server/discover, likewise")
+	flags.BoolVar(&c.NoCache, "no-cache", false, "remember nothing of the server's answers for later starts")
 	flags.DurationVar(&c.HoldTimeout, "hold-timeout", c.HoldTimeout, "how long a request waits for a server that is not ready")
 	flags.IntVar(&c.HoldMax, "hold-max", c.HoldMax, "how many requests may wait at one time")
 	flags.Var(&c.Restart.Crash, "crash-budget", "how many crashes are followed by a restart, in which period")
@@ -67,6 +72,7 @@ func addRunFlags(flags *pflag.FlagSet, c *config.Config) {
 	flags.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long a replaced server may take to answer what it has")
 	flags.DurationVar(&c.HangTimeout, "hang-timeout", c.HangTimeout, "how long a server may be silent while requests wait; 0 for ever")
 	flags.BoolVar(&c.ReplayAnnotated, "replay-annotated", false, "ask tools annotated readOnlyHint once more when the server was lost")
+	flags.Var(&c.StaleSchema, "stale-schema", "what becomes of calls with an argument that the tool no longer knows and required when it was listed")
 	flags.DurationVar(&c.EOFGrace, "eof-grace", c.EOFGrace, "how long requests may take after the client has closed its end")
 	flags.Var(&c.MaxFrame, "max-frame", "largest message in either direction")
 	flags.BoolVar(&c.NoStderrInErrors, "no-stderr-in-errors", false, "keep what the server prints on stderr out of errors")
@@ -74,6 +80,9 @@ func addRunFlags(flags *pflag.FlagSet, c *config.Config) {
 	flags.StringVar(&c.LogLevel, "log-level", c.LogLevel, "how much to log: debug, info, warn, error or off")
 	flags.String("config", "", "configuration `FILE` (default: holdfast/config.toml in the user's configuration directory)")
 }
+
+// began is when this process did, about: clients count from there.
+var began = time.Now()
 
 // settings tells the value and origin of each setting. Those of --env may be
 // secret and are left out.
@@ -123,7 +132,12 @@ func serve(c config.Config, settings map[string]control.Setting, std streams, si
 	if err := command.CheckBridge(); err != nil {
 		return err
 	}
-	return serveClient(c, settings, std, signals, log, generation.Config{
+	var remembered *memories
+	if !c.NoCache {
+		remembered = openMemories(command, secrets, log)
+		defer remembered.Close()
+	}
+	return serveClient(c, settings, std, signals, log, remembered, generation.Config{
 		Command: command, StartTimeout: c.StartTimeout, MaxFrame: int(c.MaxFrame), SocketDir: dirs.Path, Version: version(),
 		Stderr: ring.Options{Mask: values(secrets), Sink: func(line string) {
 			log.Info("server", zap.String(logging.FieldLine, line))
@@ -133,7 +147,7 @@ func serve(c config.Config, settings map[string]control.Setting, std streams, si
 
 func serveClient(
 	c config.Config, settings map[string]control.Setting, std streams, signals <-chan os.Signal,
-	log *zap.Logger, g generation.Config,
+	log *zap.Logger, remembered *memories, g generation.Config,
 ) error {
 	var supervisor *supervise.Supervisor
 	log.Info("supervising", zap.String(logging.FieldCommand, g.Command.String()), zap.String(logging.FieldPath, g.Command.Dir))
@@ -141,14 +155,17 @@ func serveClient(
 		Tuner:  gctune.Start(),
 		Demand: func() { supervisor.Demand() },
 		In:     std.in, Out: std.out, MaxFrame: int(c.MaxFrame), EOFGrace: c.EOFGrace, Version: g.Version, Log: log,
+		Memory: remembered.now(g.Command), Began: began,
 		Limits: session.Limits{
-			HoldTimeout: c.HoldTimeout, InitializeTimeout: c.StartTimeout, HoldRequests: c.HoldMax, HoldBytes: config.HoldBytes,
+			StartTimeout: c.StartTimeout, InitializeTimeout: c.InitializeTimeout, DiscoverTimeout: c.DiscoverTimeout,
+			ForwardStale: c.StaleSchema == config.ForwardStale,
+			HoldTimeout:  c.HoldTimeout, HoldRequests: c.HoldMax, HoldBytes: config.HoldBytes,
 			ReplayAnnotated: c.ReplayAnnotated,
 		},
 	})
 	supervisor = supervise.New(supervise.Config{
 		Command: g.Command.Program(),
-		Edge:    edgeOf{edge}, Log: log, Policy: c.Restart, Mode: supervise.Mode(c.Swap), HideStderr: c.NoStderrInErrors,
+		Edge:    edgeOf{edge, remembered}, Log: log, Policy: c.Restart, Mode: supervise.Mode(c.Swap), HideStderr: c.NoStderrInErrors,
 		StartTimeout: c.StartTimeout, DrainTimeout: c.DrainTimeout, HangTimeout: c.HangTimeout,
 		Start: func(ctx context.Context, n uint64, resolved func()) (supervise.Worker, error) {
 			g := g
@@ -216,7 +233,10 @@ func obey(ctx context.Context, signals <-chan os.Signal, supervisor *supervise.S
 }
 
 // edgeOf is the client edge as supervise wants it.
-type edgeOf struct{ *proxy.Proxy }
+type edgeOf struct {
+	*proxy.Proxy
+	remembered *memories
+}
 
 func (e edgeOf) Attach(w supervise.Worker) (supervise.Conn, error) {
 	g := w.(*generation.Generation) // the only kind of worker that serve starts
@@ -224,7 +244,7 @@ func (e edgeOf) Attach(w supervise.Worker) (supervise.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.Proxy.Attach(stream, g.Number()), nil
+	return e.Proxy.Attach(stream, g.Number(), e.remembered.of(g.Server())), nil
 }
 
 // values returns the values of NAME=VALUE entries.

@@ -16,12 +16,14 @@
 package catalog
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
+	"slices"
 
 	"github.com/gowebpki/jcs"
 
@@ -52,6 +54,9 @@ var kinds = [Kinds]struct{ method, member, capability string }{
 
 // Method returns the method that lists the kind.
 func (k Kind) Method() string { return kinds[k].method }
+
+// Member returns the member of the result that has the items.
+func (k Kind) Member() string { return kinds[k].member }
 
 // Capability returns the server capability that offers the kind.
 func (k Kind) Capability() string { return kinds[k].capability }
@@ -93,7 +98,14 @@ type Listing struct {
 	sums  [][sha256.Size]byte // after each item, of all up to it
 	pages int
 	state hash.Hash
+
+	first []byte   // first page
+	items [][]byte // contents of the arrays of items, without brackets
+	size  int      // bytes of first and items
 }
+
+// maxResult bounds the bytes of a list that is kept as a whole.
+const maxResult = 2 << 20
 
 // Add adds the next page, the result of a list request, and returns the raw
 // cursor of the page after it, nil if there is none.
@@ -116,12 +128,53 @@ func (l *Listing) Add(kind Kind, result []byte) (cursor []byte, err error) {
 	for _, item := range items {
 		l.item(item, len(list) <= maxCanonical)
 	}
+	l.keep(result, list)
 	next, ok := envelope.Find(result, "nextCursor")
 	if !ok || len(next.Of(result)) < 2 || next.Of(result)[0] != '"' {
 		l.Complete = true
 		return nil, nil
 	}
 	return next.Of(result), nil
+}
+
+// keep keeps the page for Result.
+func (l *Listing) keep(result, list []byte) {
+	if l.size += len(result); l.size > maxResult {
+		l.first, l.items = nil, nil
+		return
+	}
+	if l.pages == 1 {
+		l.first = result
+	}
+	if list[0] != '[' {
+		return // null
+	}
+	if inner := bytes.TrimSpace(list[1 : len(list)-1]); len(inner) > 0 {
+		l.items = append(l.items, inner)
+	}
+}
+
+// Result returns a result with all items of the list, as one page: the first
+// page without its cursor, with the items of those after it. It returns false
+// if the list is not complete, or too large to be kept.
+func (l *Listing) Result(kind Kind) ([]byte, bool) {
+	if !l.Complete || l.first == nil {
+		return nil, false
+	}
+	if l.pages == 1 {
+		return l.first, true
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(l.first, &members); err != nil {
+		return nil, false
+	}
+	delete(members, "nextCursor")
+	members[kinds[kind].member] = slices.Concat([]byte{'['}, bytes.Join(l.items, []byte{','}), []byte{']'})
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(members)
+	return bytes.TrimSpace(b.Bytes()), err == nil
 }
 
 // item adds one item. One that has no canonical form, such as a number beyond

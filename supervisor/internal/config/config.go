@@ -42,6 +42,13 @@ type Config struct {
 	EOFGrace time.Duration
 	// StartTimeout is how long a worker may take to become ready (SUP-8).
 	StartTimeout time.Duration
+	// InitializeTimeout and DiscoverTimeout are how long a client waits for the
+	// answer to its first message if the server is not ready and nothing is
+	// remembered of it (CAT-3, EDGE-7).
+	InitializeTimeout time.Duration
+	DiscoverTimeout   time.Duration
+	// NoCache keeps what servers answer out of the user's cache.
+	NoCache bool
 	// HoldTimeout is how long a request waits for a worker, HoldMax how many
 	// may wait at one time (SUP-23).
 	HoldTimeout time.Duration
@@ -59,6 +66,8 @@ type Config struct {
 	// ReplayAnnotated lets calls of tools annotated readOnlyHint count as
 	// reads, which are asked once more (SUP-16).
 	ReplayAnnotated bool
+	// StaleSchema is what becomes of calls by a schema that no longer holds.
+	StaleSchema Stale
 	// NoStderrInErrors keeps the server's stderr out of what the client is
 	// told (SEC-3).
 	NoStderrInErrors bool
@@ -74,11 +83,16 @@ func Default() Config {
 		MaxFrame:     protocol.DefaultMaxFrame,
 		EOFGrace:     2 * time.Second,
 		StartTimeout: 60 * time.Second,
+
+		InitializeTimeout: 4 * time.Second,
+		DiscoverTimeout:   2 * time.Second,
+
 		HoldTimeout:  8 * time.Second,
 		HoldMax:      1024,
 		Restart:      restart.Default(),
 		DrainTimeout: 10 * time.Second,
 		Swap:         Swap(supervise.Overlap),
+		StaleSchema:  RefuseStale,
 	}
 }
 
@@ -94,25 +108,43 @@ func (c Config) Validate() error {
 		return fmt.Errorf("--max-frame %v: must be at least 64KiB", c.MaxFrame)
 	case c.MaxFrame > 1<<30:
 		return fmt.Errorf("--max-frame %v: must be at most 1GiB", c.MaxFrame)
-	case c.EOFGrace < 0:
-		return fmt.Errorf("--eof-grace %v: must not be negative", c.EOFGrace)
-	case c.StartTimeout <= 0:
-		return fmt.Errorf("--start-timeout %v: must be positive", c.StartTimeout)
-	case c.HoldTimeout <= 0:
-		return fmt.Errorf("--hold-timeout %v: must be positive", c.HoldTimeout)
-	case c.HoldMax <= 0:
-		return fmt.Errorf("--hold-max %d: must be positive", c.HoldMax)
-	case c.Restart.Cooldown <= 0:
-		return fmt.Errorf("--crash-cooldown %v: must be positive", c.Restart.Cooldown)
-	case c.DrainTimeout < 0:
-		return fmt.Errorf("--drain-timeout %v: must not be negative", c.DrainTimeout)
-	case c.HangTimeout < 0:
-		return fmt.Errorf("--hang-timeout %v: must not be negative; 0 turns it off", c.HangTimeout)
+	}
+	if err := c.validateTimes(); err != nil {
+		return err
 	}
 	for _, kv := range c.Env {
 		if name, _, ok := strings.Cut(kv, "="); !ok || name == "" {
 			return fmt.Errorf("--env %q: must be NAME=VALUE", kv)
 		}
+	}
+	return nil
+}
+
+// validateTimes reports the first duration or number that makes no sense.
+func (c Config) validateTimes() error {
+	for _, positive := range []struct {
+		flag  string
+		value time.Duration
+	}{
+		{"start-timeout", c.StartTimeout},
+		{"initialize-timeout", c.InitializeTimeout},
+		{"discover-timeout", c.DiscoverTimeout},
+		{"hold-timeout", c.HoldTimeout},
+		{"crash-cooldown", c.Restart.Cooldown},
+	} {
+		if positive.value <= 0 {
+			return fmt.Errorf("--%s %v: must be positive", positive.flag, positive.value)
+		}
+	}
+	switch {
+	case c.HoldMax <= 0:
+		return fmt.Errorf("--hold-max %d: must be positive", c.HoldMax)
+	case c.EOFGrace < 0:
+		return fmt.Errorf("--eof-grace %v: must not be negative", c.EOFGrace)
+	case c.DrainTimeout < 0:
+		return fmt.Errorf("--drain-timeout %v: must not be negative", c.DrainTimeout)
+	case c.HangTimeout < 0:
+		return fmt.Errorf("--hang-timeout %v: must not be negative; 0 turns it off", c.HangTimeout)
 	}
 	return nil
 }
@@ -192,6 +224,31 @@ func (s Swap) String() string { return string(s) }
 
 // Type names the kind of value in help texts.
 func (s Swap) Type() string { return "overlap|sequential" }
+
+// Stale is what becomes of a call by a schema that no longer holds. It is a
+// flag value.
+type Stale string
+
+// What becomes of such calls (CAT-4).
+const (
+	RefuseStale  Stale = "refuse"
+	ForwardStale Stale = "forward"
+)
+
+// Set parses text.
+func (s *Stale) Set(text string) error {
+	switch Stale(text) {
+	case RefuseStale, ForwardStale:
+		*s = Stale(text)
+		return nil
+	}
+	return fmt.Errorf("must be refuse or forward")
+}
+
+func (s Stale) String() string { return string(s) }
+
+// Type names the kind of value in help texts.
+func (s Stale) Type() string { return "refuse|forward" }
 
 // Size is a number of bytes that people write as 512KiB or 64MiB. It is a
 // flag value.

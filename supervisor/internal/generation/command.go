@@ -74,6 +74,15 @@ func (c Command) resolve() (resolved, error) {
 	return resolved{bridge, append([]string{"bridge", "--", server}, c.Args[1:]...), server}, nil
 }
 
+// Server returns the file of the server as it is now.
+func (c Command) Server() (File, error) {
+	what, err := c.resolve()
+	if err != nil {
+		return File{}, err
+	}
+	return FileNow(what.server), nil
+}
+
 // File is an executable as it was at some time.
 type File struct {
 	path string
@@ -87,6 +96,17 @@ func FileNow(path string) File {
 		info = nil
 	}
 	return File{path, info}
+}
+
+// Path returns where it is.
+func (f File) Path() string { return f.path }
+
+// Identity tells it from another file, or the same one with other content.
+func (f File) Identity() string {
+	if f.info == nil {
+		return f.path
+	}
+	return fmt.Sprintf("%s %d %d", f.path, f.info.Size(), f.info.ModTime().UnixNano())
 }
 
 // Replaced reports whether the file is no longer the same.

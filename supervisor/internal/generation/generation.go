@@ -176,6 +176,9 @@ func (g *Generation) HandoffWanted() <-chan struct{} { return g.handoff }
 // Number returns the number of the generation.
 func (g *Generation) Number() uint64 { return g.number }
 
+// Server returns the file of the server, as it was when it was started.
+func (g *Generation) Server() File { return g.process.file }
+
 // Pid returns the process id of the worker.
 func (g *Generation) Pid() int { return g.process.started().Pid() }
 

@@ -30,6 +30,7 @@ type Conn struct {
 	proxy  *Proxy
 	link   session.Link
 	stream Stream
+	memory Memory // of the worker's command; nil if there is none
 
 	readyCh chan struct{} // has a token when the connection could serve
 	drained chan struct{}
@@ -38,6 +39,8 @@ type Conn struct {
 
 	mu      sync.Mutex
 	refused string
+	renewed bool
+	probed  bool // its worker died of a probe
 	proven  bool
 	end     error
 	exit    *workerv1.Exit
@@ -53,18 +56,21 @@ type Conn struct {
 const drainLinger = 50 * time.Millisecond
 
 // Attach connects a worker of this generation to the client. It serves as soon
-// as the session says so, which Ready tells.
-func (p *Proxy) Attach(stream Stream, generation uint64) *Conn {
+// as the session says so, which Ready tells. memory is that of the worker's
+// command, or nil.
+func (p *Proxy) Attach(stream Stream, generation uint64, memory Memory) *Conn {
 	c := &Conn{
-		proxy: p, stream: stream, alive: time.Now(),
+		proxy: p, stream: stream, memory: memory, alive: time.Now(),
 		readyCh: make(chan struct{}, 1), drained: make(chan struct{}), ended: make(chan struct{}),
 	}
 	p.mu.Lock()
 	p.links++
 	c.link = p.links
 	p.conns[c.link] = c
+	another := memory != p.memory
+	p.memory = memory
 	p.mu.Unlock()
-	p.do(func(s *session.Session, out *session.Output) { s.Attach(c.link, generation, out) })
+	p.do(func(s *session.Session, out *session.Output) { s.Attach(c.link, generation, another, out) })
 	go c.recvAll() // ends with the stream
 	return c
 }
@@ -155,6 +161,15 @@ func (c *Conn) refuse(reason string) {
 	time.AfterFunc(refusalGrace, func() { c.stream.Close() })
 }
 
+// renew ends the connection, so that the worker gets another one. It does not
+// wait.
+func (c *Conn) renew() {
+	c.mu.Lock()
+	c.renewed = true
+	c.mu.Unlock()
+	go c.stream.Close() // ends with the write under way, which ends with the stream
+}
+
 // Ready has a token whenever the connection could begin to serve.
 func (c *Conn) Ready() <-chan struct{} { return c.readyCh }
 
@@ -208,7 +223,7 @@ func (c *Conn) State() supervise.ConnState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	state := supervise.ConnState{
-		Proven: c.proven, Refused: c.refused, Reason: status.Convert(c.end).Message(),
+		Proven: c.proven, Refused: c.refused, Renewed: c.renewed, DiedOfProbe: c.probed, Reason: status.Convert(c.end).Message(),
 	}
 	if c.exit != nil {
 		state.Exit = &protocol.Exit{Code: int(c.exit.Code), Signal: c.exit.Signal}
@@ -224,7 +239,12 @@ func (c *Conn) State() supervise.ConnState {
 func (c *Conn) Detach(loss session.Loss) {
 	loss.Unsent = c.stream.Close()
 	<-c.ended
-	c.proxy.do(func(s *session.Session, out *session.Output) { s.Lost(c.link, loss, time.Now(), out) })
+	c.proxy.do(func(s *session.Session, out *session.Output) {
+		c.mu.Lock()
+		c.probed = loss.Exit != nil && s.DiedOfProbe(c.link)
+		c.mu.Unlock()
+		s.Lost(c.link, loss, time.Now(), out)
+	})
 	c.proxy.mu.Lock()
 	delete(c.proxy.conns, c.link)
 	c.proxy.mu.Unlock()

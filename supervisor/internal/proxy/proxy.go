@@ -33,6 +33,10 @@ type Config struct {
 	// EOFGrace is how long requests may take after the client's EOF (EDGE-8).
 	EOFGrace time.Duration
 	Version  string
+	// Memory is that of the command as it is now; nil if there is none.
+	Memory Memory
+	// Began is when this process did.
+	Began time.Time
 	// Tuner is told of large messages in flight; it may be nil.
 	Tuner *gctune.Tuner
 	// Demand is called when a request waits that wants a worker to be started.
@@ -50,6 +54,8 @@ type Proxy struct {
 	session *session.Session
 	conns   map[session.Link]*Conn
 	links   session.Link
+	memory  Memory // of the last connection
+	notes   notes
 	output  session.Output
 	expiry  *time.Timer
 	idle    chan struct{} // closed when the session is idle after EOF; nil before
@@ -57,11 +63,16 @@ type Proxy struct {
 
 // New returns a Proxy.
 func New(config Config) *Proxy {
+	var traits session.Traits
+	if config.Memory != nil {
+		traits = config.Memory.Traits()
+	}
 	p := &Proxy{
 		config:  config,
 		out:     newOutbox(line.NewWriter(config.Out), config.Tuner),
-		session: session.New(config.Limits, config.Version),
+		session: session.New(config.Limits, config.Version, config.Began, traits),
 		conns:   make(map[session.Link]*Conn),
+		memory:  config.Memory,
 	}
 	p.expiry = time.AfterFunc(time.Hour, p.expire)
 	p.expiry.Stop()
@@ -72,6 +83,7 @@ func New(config Config) *Proxy {
 // asked is answered or EOFGrace is over. It returns ErrClientGone if stdout is
 // broken, and early if ctx ends.
 func (p *Proxy) Run(ctx context.Context) error {
+	defer p.notes.wait()
 	defer p.expiry.Stop()
 	written := make(chan error, 1)
 	go func() { written <- p.out.run() }() // ends by close, or with the process
@@ -217,6 +229,9 @@ func (p *Proxy) do(step func(*session.Session, *session.Output)) {
 	out := &p.output
 	out.Reset()
 	step(p.session, out)
+	if out.Recall {
+		p.session.Recalled(p.recallLocked(), time.Now(), out)
+	}
 	for i := 0; i < len(out.Frames); i++ { // a frame that is not sent appends to out
 		p.sendLocked(out.Frames[i], out)
 	}
@@ -227,6 +242,10 @@ func (p *Proxy) do(step func(*session.Session, *session.Output)) {
 	if c := p.conns[out.Refused]; c != nil {
 		c.refuse(out.RefusedReason)
 	}
+	if c := p.conns[out.Renew]; c != nil {
+		c.renew()
+	}
+	p.rememberLocked(out.Remember)
 	if out.Demand {
 		p.config.Demand()
 	}

@@ -138,7 +138,7 @@ func (e *edge) expect(parts ...string) {
 
 func (e *edge) attach() (*stream, *Conn) {
 	s := newStream()
-	return s, e.Attach(s, 1)
+	return s, e.Attach(s, 1, nil)
 }
 
 func inBubble(t *testing.T, f func(t *testing.T, e *edge)) {

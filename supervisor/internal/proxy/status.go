@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/session"
 )
 
 // Status is a snapshot of the client edge.
@@ -11,6 +13,11 @@ type Status struct {
 	// Protocol version that the client was told by initialize; empty for a
 	// client of the modern era.
 	Protocol string `json:"protocol,omitempty"`
+	// Early says who answered initialize ahead of the worker: cache or minimal;
+	// empty once the worker has confirmed it.
+	Early session.Early `json:"early,omitempty"`
+	// Lacking names capabilities that the client was told and the worker lacks.
+	Lacking []string `json:"lacking,omitempty"`
 	// Calls are the requests that await an answer, the oldest first.
 	Calls []Call `json:"calls,omitempty"`
 }
@@ -28,7 +35,7 @@ type Call struct {
 func (p *Proxy) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	status := Status{Protocol: p.session.Version()}
+	status := Status{Protocol: p.session.Version(), Early: p.session.Early(), Lacking: p.session.Lacking()}
 	for _, c := range p.session.Calls() {
 		status.Calls = append(status.Calls, Call{c.ID, c.Method, c.Generation, time.Since(c.Since)})
 	}

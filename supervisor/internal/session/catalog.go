@@ -1,6 +1,8 @@
 package session
 
 import (
+	"bytes"
+	"slices"
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/internal/envelope"
@@ -15,13 +17,19 @@ const (
 	maxQuiet = 30 * time.Second
 )
 
+// listPatience bounds how long a worker may take to answer a list that we ask
+// for: a candidate then serves without having been compared.
+const (
+	candidatePatience = 2 * time.Second
+	checkPatience     = 30 * time.Second
+)
+
 // view is what the client knows of one kind of list.
 //
-//	worker promoted ----------------------------+
-//	worker says list_changed -> dirty --quiet---+--> live listing, all pages
-//	                                                    | differs from seen
+//	worker ready -------------------------------+--> live listing, all pages
+//	worker says list_changed -> dirty --quiet---+       | differs from seen
 //	                                                    v
-//	                                                 list_changed to the client
+//	                                   once it serves: list_changed to the client
 type view struct {
 	// announced: the client was told that it would hear of changes.
 	announced bool
@@ -31,38 +39,49 @@ type view struct {
 	// told is the list that the client was last told to ask for, nil once it
 	// has asked: it is not told twice.
 	told *catalog.Listing
+	// owed: the client has asked in vain, and asks again only when it is told
+	// that the list has changed.
+	owed bool
 
 	dirty bool      // the list may have changed
 	due   time.Time // when that is checked; zero until a time is known
 	quiet time.Duration
 	live  *catalog.Listing // the check under way, nil if there is none
 	again bool             // that check is due again if it fails
+	late  time.Time        // when that check has failed; zero until a time is known
 }
 
-// learnOffers notes of which changes the result of initialize promises to tell.
+// listing is what a candidate has been asked to list before it serves.
+type listing struct {
+	lists   [catalog.Kinds]*catalog.Listing // nil where nothing was asked, or nothing came
+	asking  int                             // lists that are not complete
+	late    time.Time                       // when it is no longer waited for; zero until a time is known
+	changed [catalog.Kinds]bool             // the worker said so since
+}
+
+// learnOffers notes what an answer to initialize has told the client.
 func (s *Session) learnOffers(result []byte) {
+	s.told.offers = offersOf(result)
+	s.told.logging = s.told.offers&offersLogging != 0
 	for k := range s.views {
 		span, ok := envelope.Find(result, "capabilities", catalog.Kind(k).Capability(), "listChanged")
 		s.views[k].announced = ok && string(span.Of(result)) == "true"
 	}
 }
 
-// offerAll notes that our own answer has promised to tell of all changes.
-func (s *Session) offerAll() {
-	for k := range s.views {
-		s.views[k].announced = true
-	}
-}
-
 // learnList takes a page that the client gets (CAT-6: nothing is asked for it).
-func (s *Session) learnList(kind catalog.Kind, r *request, result []byte) {
+func (s *Session) learnList(kind catalog.Kind, r *request, result []byte, out *Output) {
 	v := &s.views[kind]
+	v.owed = false
 	if r.link != s.serving && v.announced && s.told.initialize != nil {
 		v.dirty = true // an older worker answers: the serving one may have another list
 	}
 	cursor := ""
 	if span, ok := envelope.Find(r.params, "cursor"); ok {
 		cursor = string(span.Of(r.params))
+	}
+	if kind == catalog.Tools {
+		s.learnSchemas(r.link, cursor == "", result)
 	}
 	switch {
 	case cursor == "":
@@ -76,6 +95,31 @@ func (s *Session) learnList(kind catalog.Kind, r *request, result []byte) {
 		return
 	}
 	v.cursor = string(next)
+	if v.seen.Complete && r.link != 0 && r.link == s.serving {
+		s.rememberList(kind, v.seen, out)
+	}
+}
+
+// learnSchemas notes the schemas that the client is shown, and that a link's
+// tools have (CAT-4).
+func (s *Session) learnSchemas(from Link, first bool, result []byte) {
+	if s.limits.ForwardStale {
+		return
+	}
+	if first || s.shown == nil {
+		s.shown = make(map[string]arguments)
+	}
+	addSchemas(s.shown, result)
+	if l := s.links[from]; l != nil {
+		l.addSchemas(result)
+	}
+}
+
+func (l *link) addSchemas(result []byte) {
+	if l.schemas == nil {
+		l.schemas = make(map[string]arguments)
+	}
+	addSchemas(l.schemas, result)
 }
 
 // maxCursors bounds how many cursors are remembered; a client that keeps more
@@ -107,58 +151,165 @@ func (s *Session) staleCursor(r *request) bool {
 	return known && from != s.serving
 }
 
-// checkLists compares the lists of a worker that was promoted with what the
-// client has seen of those before.
-func (s *Session) checkLists(out *Output) {
+// listFirst asks a candidate for the lists that the client has seen, before it
+// serves. It reports false if there is nothing to ask for.
+func (s *Session) listFirst(to Link, l *link, out *Output) bool {
+	if s.told.initialize != nil && s.told.initialized == nil || s.told.initialize == nil && !s.modern.discovered {
+		return false
+	}
+	l.listing = new(listing)
 	for k := range s.views {
-		v := &s.views[k]
-		v.live, v.dirty, v.due, v.quiet = nil, false, time.Time{}, minQuiet
-		if v.seen != nil && v.announced && s.told.initialize != nil {
-			s.check(catalog.Kind(k), out)
+		kind := catalog.Kind(k)
+		switch {
+		case s.views[k].seen == nil:
+		case s.lost(l)&needs(kind.Method()) != 0:
+			l.listing.lists[k] = &catalog.Listing{Complete: true}
+		default:
+			l.listing.lists[k] = new(catalog.Listing)
+			l.listing.asking++
+			s.askList(to, kind, l.listing.lists[k], nil, out)
 		}
 	}
+	return l.listing.asking > 0
+}
+
+// checkLists compares the lists of a worker that was promoted with what the
+// client has seen of those before.
+func (s *Session) checkLists(l *link, out *Output) {
+	for k := range s.views {
+		kind, v := catalog.Kind(k), &s.views[k]
+		v.live, v.dirty, v.due, v.quiet = nil, false, time.Time{}, minQuiet
+		s.payOwed(kind, v, l, out)
+		if v.seen == nil {
+			continue
+		}
+		var list *catalog.Listing
+		if l.listing != nil {
+			v.dirty = l.listing.changed[k]
+			list = l.listing.lists[k]
+		}
+		done := list != nil && list.Complete
+		if done {
+			s.rememberList(kind, list, out)
+		}
+		switch {
+		case !s.compares(v):
+			v.dirty = false
+		case done:
+			v.live = list
+			s.compare(kind, v, out)
+		default:
+			s.check(kind, out)
+		}
+	}
+	l.listing = nil
+}
+
+// payOwed tells a client that has asked for a list in vain to ask again.
+func (s *Session) payOwed(kind catalog.Kind, v *view, l *link, out *Output) {
+	if !v.owed || !s.compares(v) || s.told.initialized == nil {
+		return
+	}
+	v.owed = false
+	if s.lost(l)&needs(kind.Method()) == 0 && !s.queues(kind) {
+		s.tellChanged(kind, out)
+	}
+}
+
+// compares reports whether the client hears of changes of a list.
+func (s *Session) compares(v *view) bool { return v.announced && s.told.initialize != nil }
+
+// queues reports whether the client already asks for a list.
+func (s *Session) queues(kind catalog.Kind) bool {
+	for _, it := range s.queue {
+		if it.request != nil && it.request.method == kind.Method() {
+			return true
+		}
+	}
+	return false
+}
+
+// tellChanged has the client list again.
+func (s *Session) tellChanged(kind catalog.Kind, out *Output) {
+	line := notificationLine(kind.Changed(), nil)
+	if n := len(out.Lines); n > 0 && bytes.Equal(out.Lines[n-1], line) {
+		return // one stands for resources and their templates
+	}
+	out.line(line)
 }
 
 // check begins a listing of the serving worker.
 func (s *Session) check(kind catalog.Kind, out *Output) {
 	v := &s.views[kind]
-	v.live, v.again = new(catalog.Listing), v.dirty
-	v.dirty, v.due = false, time.Time{}
-	s.askList(kind, nil, out)
+	v.again = v.dirty
+	v.dirty, v.due, v.late = false, time.Time{}, time.Time{}
+	v.live = new(catalog.Listing)
+	if s.lost(s.links[s.serving])&needs(kind.Method()) != 0 {
+		v.live.Complete = true
+		s.compare(kind, v, out)
+		return
+	}
+	s.askList(s.serving, kind, v.live, nil, out)
 }
 
-func (s *Session) askList(kind catalog.Kind, cursor []byte, out *Output) {
-	var params []byte
+func (s *Session) askList(to Link, kind catalog.Kind, list *catalog.Listing, cursor []byte, out *Output) {
+	var members [][]byte
+	if s.told.initialize == nil && s.modern.meta != nil {
+		members = append(members, append([]byte(`"_meta":`), s.modern.meta...))
+	}
 	if cursor != nil {
-		params = append(append([]byte(`{"cursor":`), cursor...), '}')
+		members = append(members, append([]byte(`"cursor":`), cursor...))
+	}
+	var params []byte
+	if len(members) > 0 {
+		params = slices.Concat([]byte{'{'}, bytes.Join(members, []byte{','}), []byte{'}'})
 	}
 	n := s.number()
-	s.own[n] = ownCall{s.serving, kind.Method()}
-	out.frame(s.serving, Request, n, requestLine(n, kind.Method(), params))
+	s.own[n] = ownCall{to, kind.Method(), list}
+	out.frame(to, Request, n, requestLine(n, kind.Method(), params))
 }
 
 // listed takes a page of our own. A listing that fails publishes nothing
 // (CAT-6); one that a change has caused is tried again, since the change would
 // be lost (CAT-1).
-func (s *Session) listed(from Link, kind catalog.Kind, payload []byte, out *Output) {
-	v := &s.views[kind]
-	if from != s.serving || v.live == nil {
-		return
+func (s *Session) listed(call ownCall, l *link, kind catalog.Kind, payload []byte, out *Output) {
+	v, list := &s.views[kind], call.list
+	first := l.phase == listingFirst && list == l.listing.lists[kind]
+	if !first && (call.link != s.serving || list != v.live) {
+		return // nobody waits for it any more
 	}
-	env, err := envelope.Peek(payload)
-	if err != nil || env.Kind != envelope.Response {
-		v.failed()
-		return
-	}
-	cursor, err := v.live.Add(kind, env.Result.Of(payload))
+	cursor, err := s.addPage(l, kind, list, payload)
 	switch {
+	case err == nil && cursor != nil:
+		s.askList(call.link, kind, list, cursor, out)
+	case first:
+		if err != nil {
+			l.listing.lists[kind] = nil
+		}
+		if l.listing.asking--; l.listing.asking == 0 {
+			s.standby(call.link, l, out)
+		}
 	case err != nil:
 		v.failed()
-	case cursor != nil:
-		s.askList(kind, cursor, out)
 	default:
+		s.rememberList(kind, list, out)
 		s.compare(kind, v, out)
 	}
+}
+
+func (s *Session) addPage(l *link, kind catalog.Kind, list *catalog.Listing, payload []byte) (cursor []byte, err error) {
+	env, err := envelope.Peek(payload)
+	if err != nil {
+		return nil, err
+	}
+	if env.Kind != envelope.Response {
+		return nil, catalog.ErrPage
+	}
+	result := env.Result.Of(payload)
+	if kind == catalog.Tools && !s.limits.ForwardStale {
+		l.addSchemas(result)
+	}
+	return list.Add(kind, result)
 }
 
 // failed ends a check without a result.
@@ -176,16 +327,22 @@ func (s *Session) compare(kind catalog.Kind, v *view, out *Output) {
 		return
 	}
 	v.told, v.quiet = live, minQuiet
-	out.line(notificationLine(kind.Changed(), nil))
+	s.tellChanged(kind, out)
 }
 
-// listChanged takes a list_changed of the serving worker. It passes if the
-// client has no list that could be compared.
-func (s *Session) listChanged(method string) (pass bool) {
-	pass = true
+// listChanged takes a list_changed of a worker. It passes if that serves and
+// the client has no list that could be compared.
+func (s *Session) listChanged(l *link, method string) (pass bool) {
+	pass = l.phase == serving
 	for k := range s.views {
 		v := &s.views[k]
-		if catalog.Kind(k).Changed() != method || v.seen == nil || s.told.initialize == nil {
+		if catalog.Kind(k).Changed() != method {
+			continue
+		}
+		if l.listing != nil {
+			l.listing.changed[k] = true // a later look, once it serves
+		}
+		if l.phase != serving || v.seen == nil || s.told.initialize == nil {
 			continue
 		}
 		pass = false
@@ -194,17 +351,25 @@ func (s *Session) listChanged(method string) (pass bool) {
 	return pass
 }
 
-// listDeadline returns when the next check is due; false if none is.
+// listDeadline returns when the next check is due, or has failed; false if none
+// is.
 func (s *Session) listDeadline() (time.Time, bool) {
-	var first time.Time
-	found := false
+	var d deadline
 	for k := range s.views {
 		v := &s.views[k]
-		if v.dirty && v.live == nil && s.serving != 0 && (!found || v.due.Before(first)) {
-			first, found = v.due, true
+		switch {
+		case v.live != nil:
+			d.add(v.late)
+		case v.dirty && s.serving != 0:
+			d.add(v.due)
 		}
 	}
-	return first, found
+	for _, l := range s.links {
+		if l.phase == listingFirst {
+			d.add(l.listing.late)
+		}
+	}
+	return d.at, d.some
 }
 
 // checkDue begins the checks that are due, and sets a time for new ones.
@@ -212,11 +377,41 @@ func (s *Session) checkDue(now time.Time, out *Output) {
 	for k := range s.views {
 		v := &s.views[k]
 		switch {
-		case !v.dirty || v.live != nil || s.serving == 0:
-		case v.due.IsZero():
-			v.due = now.Add(max(v.quiet, minQuiet))
-		case !now.Before(v.due):
-			s.check(catalog.Kind(k), out)
+		case v.live != nil:
+			if passed(&v.late, now, checkPatience) {
+				v.failed()
+			}
+		case v.dirty && s.serving != 0:
+			if passed(&v.due, now, max(v.quiet, minQuiet)) {
+				s.check(catalog.Kind(k), out)
+			}
 		}
+	}
+	for n, l := range s.links {
+		if l.phase == listingFirst && passed(&l.listing.late, now, candidatePatience) {
+			out.notice("a worker did not list within "+candidatePatience.String()+": it serves without that", "", nil)
+			s.standby(n, l, out)
+		}
+	}
+}
+
+// passed reports whether a time has come. One that is not set yet is set to be
+// d from now: events come without the time of day.
+func passed(at *time.Time, now time.Time, d time.Duration) bool {
+	if at.IsZero() {
+		*at = now.Add(d)
+	}
+	return !now.Before(*at)
+}
+
+// deadline is the first of some times.
+type deadline struct {
+	at   time.Time
+	some bool
+}
+
+func (d *deadline) add(at time.Time) {
+	if !d.some || at.Before(d.at) {
+		d.at, d.some = at, true
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-mcp/holdfast/internal/envelope"
 	"github.com/holdfast-mcp/holdfast/protocol"
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/catalog"
 )
 
 // Receive takes one line of the client, without its terminator. The session
@@ -97,40 +98,91 @@ func (s *Session) receiveRequest(line []byte, env envelope.Envelope, now time.Ti
 		out.line(resultLine(id, []byte("{}")))
 		return
 	}
-	r := &request{
-		number: s.number(), id: id, key: key, method: env.Method, payload: line, params: params,
-		token: progressToken(params), modern: modern, since: now,
-	}
 	if s.refusesMeta(id, params, out) {
 		return
 	}
-	if s.down != nil && now.Before(s.demandAt) {
-		s.answerDown(r, out)
+	r := &request{
+		number: s.number(), id: id, key: key, method: env.Method, payload: line, params: params,
+		token: progressToken(params), modern: modern, arrived: now, since: now,
+	}
+	if !s.recalls(r, out) {
+		s.admit(r, now, out)
+	}
+}
+
+// Recalled hands over what Output.Recall has asked for; the zero Memory if
+// nothing is known.
+func (s *Session) Recalled(m Memory, now time.Time, out *Output) {
+	r := s.recalling
+	s.recalling, s.memory = nil, m
+	for _, l := range s.links {
+		if !l.another {
+			l.memory = m
+		}
+	}
+	s.admit(r, now, out)
+}
+
+// admit decides what becomes of a request: it is answered, refused, sent or
+// held.
+func (s *Session) admit(r *request, now time.Time, out *Output) {
+	if s.answeredHere(r, now, out) {
 		return
 	}
-	if s.down != nil {
-		s.down, out.Demand = nil, true
-	}
-	waits := s.serving == 0 || s.told.pending != nil
 	out.Demand = out.Demand || s.limits.Lazy && s.serving == 0 && needsWorker(r.method)
-	if waits && (s.queued >= s.limits.HoldRequests || s.queueSize+len(line) > s.limits.HoldBytes) {
+	fresh := r.method == methodInitialize && s.spoilt()
+	waits := s.serving == 0 || s.told.pending != nil || fresh
+	if waits && (s.queued >= s.limits.HoldRequests || s.queueSize+len(r.payload) > s.limits.HoldBytes) {
 		s.refuse(r, protocol.NewError(protocol.WorkerUnavailable,
 			"too many requests wait for the server; this one was not executed"), out)
 		return
 	}
-	s.mute(key)
-	s.byID[key] = r.number
+	s.expect(r)
+	if !waits {
+		s.send(r, out)
+		return
+	}
+	if r.method == methodInitialize && s.told.pending == nil {
+		s.told.pending = r
+	}
+	s.enqueue(r)
+	if fresh {
+		s.renew(s.serving, out)
+	}
+}
+
+// answeredHere answers a request that is not for a worker, or not now.
+func (s *Session) answeredHere(r *request, now time.Time, out *Output) bool {
+	switch {
+	case r.method == methodInitialize:
+		s.settleProbes("the client went on with initialize", out)
+	case isProbe(r) && s.knowsLegacy() && s.told.initialize == nil:
+		s.refuseProbe(r, "the server speaks the protocol of initialize", out)
+		return true
+	}
+	if s.down != nil && now.Before(s.demandAt) {
+		s.answerDown(r, out)
+		return true
+	}
+	if s.down != nil {
+		s.down, out.Demand = nil, true
+	}
+	return s.answerList(r, out)
+}
+
+// isProbe reports whether a request asks for the modern era.
+func isProbe(r *request) bool { return r.method == methodDiscover && r.modern }
+
+// expect notes that the client waits for the answer to a request.
+func (s *Session) expect(r *request) {
+	s.mute(r.key)
+	s.byID[r.key] = r.number
 	if r.token != "" {
 		s.byToken[r.token] = r.number
 	}
-	if waits {
-		if r.method == methodInitialize && s.told.pending == nil {
-			s.told.pending = r
-		}
-		s.enqueue(r)
-		return
+	if isProbe(r) && s.told.initialize == nil {
+		s.probes = append(s.probes, r)
 	}
-	s.send(r, out)
 }
 
 // mute forgets a cancelled request whose id the client uses again: a late
@@ -150,6 +202,9 @@ func (s *Session) send(r *request, out *Output) {
 		out.line(rpcErrorLine(r.id, -32602, "Invalid cursor: it is of an earlier run of the server; list again from the beginning"))
 		return
 	}
+	if s.answerLost(r, out) || s.refusesStale(r, out) {
+		return
+	}
 	r.link = s.serving
 	r.attempts++
 	s.sent[r.number] = r
@@ -157,8 +212,13 @@ func (s *Session) send(r *request, out *Output) {
 		r.active = true
 		s.links[r.link].active++
 	}
-	if r.method == methodInitialize {
+	switch r.method {
+	case methodInitialize:
 		s.told.pending = r
+	case methodDiscover:
+		if l := s.links[r.link]; isProbe(r) && l.probe == notProbed {
+			l.probe = probeOpen
+		}
 	}
 	out.frame(r.link, Request, r.number, r.payload)
 }
@@ -220,8 +280,12 @@ func (s *Session) forwardNotification(line []byte, out *Output) {
 		}
 	case env.Method == noteInitialized && s.told.initialized == nil:
 		s.told.initialized = line
-		s.links[s.serving].ready = true
+		l := s.links[s.serving]
+		l.ready = true
 		s.releaseEarly(s.serving, out)
+		for k := range s.views {
+			s.payOwed(catalog.Kind(k), &s.views[k], l, out)
+		}
 	}
 }
 
@@ -250,16 +314,8 @@ func (s *Session) receiveCancel(line []byte, env envelope.Envelope, out *Output)
 		return
 	}
 	r.gone = true
-	s.settle(r)
-	delete(s.byID, r.key)
-	if r.token != "" && s.byToken[r.token] == r.number {
-		delete(s.byToken, r.token)
-	}
-	s.forlorn = append(s.forlorn, number)
-	if len(s.forlorn) > maxForlorn {
-		delete(s.sent, s.forlorn[0])
-		s.forlorn = s.forlorn[1:]
-	}
+	s.release(r)
+	s.forlornly(r)
 	out.frame(r.link, Cancel, number, line)
 }
 

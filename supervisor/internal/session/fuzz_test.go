@@ -27,17 +27,20 @@ func FuzzSession(f *testing.F) {
 		f.Add([]byte(lines), byte(1))
 	}
 	f.Fuzz(func(t *testing.T, text []byte, lostAfter byte) {
-		s := New(testLimits, "v0")
+		s := New(testLimits, "v0", time.Unix(1_700_000_000, 0), Traits{})
 		now := time.Unix(1_700_000_000, 0)
 		link := Link(1)
 		var out Output
-		s.Attach(link, 1, &out)
+		s.Attach(link, 1, false, &out)
 		var number uint64 // of the last request that a worker got
 		for i, line := range bytes.Split(text, []byte{'\n'}) {
 			line = bytes.Clone(line)
 			out.Reset()
 			if i%2 == 0 {
 				s.Receive(line, now, &out)
+				if out.Recall {
+					s.Recalled(Memory{}, now, &out)
+				}
 			} else {
 				env, _ := envelope.Peek(line)
 				kinds := []Kind{Notification, Request, Notification, Response, Response}
@@ -48,7 +51,7 @@ func FuzzSession(f *testing.F) {
 				out.Reset()
 				s.Lost(link, Loss{Generation: 1, Cause: "died"}, now, &out)
 				link++
-				s.Attach(link, 2, &out)
+				s.Attach(link, 2, false, &out)
 				number = legal(t, &out, number)
 			}
 		}

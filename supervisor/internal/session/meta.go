@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 
 	"github.com/holdfast-mcp/holdfast/internal/envelope"
 )
@@ -67,6 +68,23 @@ func metaFault(params []byte) []byte {
 		panic(err)
 	}
 	return b
+}
+
+// plainMeta returns the _meta of a request of our own on behalf of a client:
+// what it says of itself, without what belongs to one request.
+func plainMeta(params []byte) []byte {
+	b := []byte{'{'}
+	for _, key := range []string{metaVersion, metaCapabilities, metaClientInfo} {
+		span, ok := envelope.Find(params, "_meta", key)
+		if !ok {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(append(strconv.AppendQuote(b, key), ':'), span.Of(params)...)
+	}
+	return append(b, '}')
 }
 
 func wrongType(key, want string) metaError {

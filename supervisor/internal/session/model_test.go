@@ -130,10 +130,13 @@ var modelMethods = []string{
 	"logging/setLevel", "server/discover", "subscriptions/listen", "initialize", "ping",
 }
 
+// modelResult answers everything.
+const modelResult = `{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"prompts":{},"resources":{},"completions":{},"logging":{}}}`
+
 func newModel(*rapid.T) *model {
 	return &model{
-		session: New(Limits{HoldTimeout: 8 * time.Second, HoldRequests: 12, HoldBytes: 2000}, "v0"),
-		now:     time.Unix(1_700_000_000, 0),
+		session: New(Limits{HoldTimeout: 8 * time.Second, InitializeTimeout: 4 * time.Second, HoldRequests: 12, HoldBytes: 2000}, "v0", epoch, Traits{}),
+		now:     epoch,
 		asks: make(map[string]struct {
 			w      *worker
 			number uint64
@@ -145,6 +148,9 @@ func newModel(*rapid.T) *model {
 func (m *model) step(t *rapid.T, f func(out *Output)) {
 	m.out.Reset()
 	f(&m.out)
+	if m.out.Recall {
+		m.session.Recalled(Memory{}, m.now, &m.out)
+	}
 	if w := m.worker(m.out.Ready); w != nil && w.phase == preparing {
 		w.phase = standsBy
 		if m.serving() == nil {
@@ -220,6 +226,7 @@ func (m *model) toClient(t *rapid.T, line []byte) {
 		}
 		if a.method == methodInitialize && env.Kind == envelope.Response {
 			m.told = true
+			m.early(a)
 		}
 	case env.Kind == envelope.Request:
 		n, err := strconv.Atoi(id)
@@ -234,6 +241,22 @@ func (m *model) toClient(t *rapid.T, line []byte) {
 			t.Fatalf("withdrew what was not asked: %s", line)
 		}
 		delete(m.asks, id)
+	}
+}
+
+// early notes that initialize was answered: if it was ahead of its worker, the
+// worker's answer is for the session alone, and it serves after that.
+func (m *model) early(a *asked) {
+	for _, w := range m.live {
+		if w.initial != a {
+			continue
+		}
+		w.initial, a.on, w.phase = nil, nil, preparing
+		for i := range w.queue {
+			if w.queue[i].asked == a {
+				w.queue[i].asked = nil
+			}
+		}
 	}
 }
 
@@ -347,7 +370,7 @@ func (m *model) attach(t *rapid.T) {
 	}
 	m.links++
 	m.live = append(m.live, &worker{link: m.links})
-	m.step(t, func(out *Output) { m.session.Attach(m.links, uint64(m.links), out) })
+	m.step(t, func(out *Output) { m.session.Attach(m.links, uint64(m.links), false, out) })
 }
 
 // promote lets the candidate serve. It cannot if the client has shaken hands
@@ -486,7 +509,7 @@ func (m *model) answerOne(t *rapid.T, w *worker, i int) {
 	}
 	n := strconv.FormatUint(p.number, 10)
 	m.step(t, func(out *Output) {
-		m.session.Frame(w.link, Frame{Response, p.number, resultLine([]byte(n), []byte(`{"protocolVersion":"2025-06-18"}`))}, out)
+		m.session.Frame(w.link, Frame{Response, p.number, resultLine([]byte(n), []byte(modelResult))}, out)
 	})
 	if p.asked != nil && p.asked.answers != 1 {
 		t.Fatalf("the answer to %s was not delivered", p.asked.id)
@@ -601,8 +624,10 @@ func (m *model) down(t *rapid.T) {
 func (m *model) wait(t *rapid.T) {
 	at, ok := m.session.Deadline()
 	m.now = m.now.Add(time.Duration(rapid.IntRange(1, 5).Draw(t, "seconds")) * time.Second)
+	told := m.told
 	m.step(t, func(out *Output) { m.session.Expire(m.now, out) })
-	if due := ok && !m.now.Before(at); due != (len(m.out.Lines) > 0) {
+	did := len(m.out.Lines) > 0 || m.told != told
+	if due := ok && !m.now.Before(at); due != did && (did || !at.IsZero() && len(m.out.Frames) == 0) {
 		t.Fatalf("at %v, deadline %v: refused %d", m.now, at, len(m.out.Lines))
 	}
 }

@@ -26,6 +26,7 @@ const (
 	methodToolsCall  = "tools/call"
 	methodToolsList  = "tools/list"
 	methodListen     = "subscriptions/listen"
+	methodComplete   = "completion/complete"
 
 	noteInitialized  = "notifications/initialized"
 	noteCancelled    = "notifications/cancelled"
@@ -39,7 +40,7 @@ func outcomeOf(method string) outcome {
 		methodSetLevel, "resources/subscribe", "resources/unsubscribe":
 		return retried
 	case methodToolsList, "prompts/list", "resources/list", "resources/templates/list",
-		"resources/read", "prompts/get", "completion/complete", "tasks/get", "tasks/list", methodPing:
+		"resources/read", "prompts/get", methodComplete, "tasks/get", "tasks/list", methodPing:
 		return read
 	case methodListen:
 		return unavailable

@@ -45,6 +45,15 @@ type Output struct {
 	Frames []Outgoing
 	// Ready is the link that could begin to serve, or did; 0 if none could.
 	Ready Link
+	// Renew is the link to replace by a fresh one to the same worker, 0 if there
+	// is none (EDGE-7).
+	Renew Link
+	// Recall: the caller looks up the Memory of Session.Shape and hands it to
+	// Recalled before anything else happens.
+	Recall bool
+	// Remember is the link whose command the caller should remember Traits and,
+	// for Shape, Memory of; 0 if nothing has changed.
+	Remember Link
 	// Demand: a request waits that wants a worker to be started.
 	Demand bool
 	// Refused is the link whose worker cannot serve this client, with the

@@ -5,11 +5,11 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/internal/envelope"
 	"github.com/holdfast-mcp/holdfast/protocol"
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/catalog"
 )
 
 // Attach tells the session about a new link. Once the handshake, if there was
@@ -29,8 +29,17 @@ import (
 //
 // The order matters: real servers lose tools when initialized overtakes the
 // handling of initialize.
-func (s *Session) Attach(l Link, generation uint64, out *Output) {
-	s.links[l] = &link{generation: generation}
+//
+// another says that the executable is not that of the link before: what is
+// known of the command does not hold for it.
+func (s *Session) Attach(l Link, generation uint64, another bool, out *Output) {
+	if another {
+		s.traits = Traits{}
+	}
+	s.links[l] = &link{generation: generation, another: another}
+	if !another {
+		s.links[l].memory = s.memory
+	}
 	s.down = nil
 	s.prepare(l, out)
 }
@@ -45,14 +54,32 @@ func (s *Session) prepare(to Link, out *Output) {
 	case s.told.initialize != nil && !l.shaken:
 		l.phase = replaying
 		n := s.number()
-		s.own[n] = ownCall{to, methodInitialize}
+		s.own[n] = ownCall{link: to, method: methodInitialize}
 		out.frame(to, Request, n, requestLine(n, methodInitialize, s.initializeParams()))
+	case s.mustAgree(l):
+		l.phase = replaying
+		n := s.number()
+		s.own[n] = ownCall{link: to, method: methodDiscover}
+		out.frame(to, Request, n, requestLine(n, methodDiscover, slices.Concat([]byte(`{"_meta":`), s.modern.meta, []byte{'}'})))
+	case l.listing == nil && s.listFirst(to, l, out):
+		l.phase = listingFirst
 	default:
-		l.phase = standby
-		out.Ready = to
-		if s.serving == 0 {
-			s.Promote(to, out)
-		}
+		s.standby(to, l, out)
+	}
+}
+
+// mustAgree reports whether a link has to be asked whether it speaks the version
+// of a client that does without initialize.
+func (s *Session) mustAgree(l *link) bool {
+	return s.modern.discovered && s.told.initialize == nil && s.told.pending == nil && l.probe != probeAccepted
+}
+
+// standby makes a link that has been told all one that could serve.
+func (s *Session) standby(to Link, l *link, out *Output) {
+	l.phase = standby
+	out.Ready = to
+	if s.serving == 0 {
+		s.Promote(to, out)
 	}
 }
 
@@ -74,14 +101,15 @@ func (s *Session) Promote(to Link, out *Output) bool {
 	if l == nil || l.phase != standby {
 		return l != nil && l.phase == serving
 	}
-	if p := s.told.pending; p != nil && p.link != 0 || s.told.initialize != nil && !l.shaken {
+	if p := s.told.pending; p != nil && p.link != 0 || s.told.initialize != nil && !l.shaken || s.mustAgree(l) {
 		s.prepare(to, out)
 		return false
 	}
 	s.Retire(s.serving, out)
 	s.serving, l.phase = to, serving
+	s.memory = l.memory
 	s.catchUp(to, l, out)
-	s.checkLists(out)
+	s.checkLists(l, out)
 	s.flush(out)
 	return true
 }
@@ -113,7 +141,7 @@ func (s *Session) Ping(to Link, out *Output) {
 		return
 	}
 	n := s.number()
-	s.own[n] = ownCall{to, methodPing}
+	s.own[n] = ownCall{link: to, method: methodPing}
 	out.frame(to, Request, n, requestLine(n, methodPing, nil))
 }
 
@@ -126,15 +154,18 @@ func (s *Session) catchUp(to Link, l *link, out *Output) {
 		l.ready = true
 		out.frame(to, Notification, 0, s.told.initialized)
 	}
-	if s.told.setLevel != nil && !bytes.Equal(l.level, s.told.setLevel) {
+	if s.told.setLevel != nil && !bytes.Equal(l.level, s.told.setLevel) && s.lost(l)&offersLogging == 0 {
 		l.level = s.told.setLevel
 		n := s.number()
-		s.own[n] = ownCall{to, methodSetLevel}
+		s.own[n] = ownCall{link: to, method: methodSetLevel}
 		out.frame(to, Request, n, requestLine(n, methodSetLevel, s.told.setLevel))
 	}
 	if s.rootsChanged || l.roots {
 		s.rootsChanged, l.roots = false, false
 		out.frame(to, Notification, 0, notificationLine(noteRootsChanged, nil))
+	}
+	if l.ready {
+		s.releaseEarly(to, out)
 	}
 }
 
@@ -145,7 +176,7 @@ func (s *Session) Waits(of Link) bool {
 	if l == nil {
 		return false
 	}
-	return l.active > 0 || l.phase == replaying
+	return l.active > 0 || l.phase == replaying || l.phase == listingFirst
 }
 
 // initializeParams returns the client's params with the version that it was
@@ -169,39 +200,71 @@ func (s *Session) replayed(from Link, l *link, payload []byte, out *Output) {
 		return // it was retired meanwhile
 	}
 	env, err := envelope.Peek(payload)
-	if err != nil || env.Kind != envelope.Response {
+	switch {
+	case err == nil && env.Kind == envelope.Response:
+	case l.probe == probeOpen || l.probe == probeAccepted:
+		s.renew(from, out) // it may be for the probe alone
+		return
+	default:
+		s.refusedInitialize(from, l, out)
 		s.refuseLink(from, "it refused the handshake of this client", out)
 		return
 	}
 	result := env.Result.Of(payload)
 	version := protocolVersion(result)
-	corrected := s.told.minimal
 	switch {
 	case version == s.told.version:
-	case s.told.minimal:
+	case s.told.early == EarlyMinimal:
 		out.notice("the server speaks "+version+", the client was told "+s.told.version, methodInitialize, nil)
 		s.told.version = version
 	default:
+		l.memory.Initialize = result
+		s.remember(from, out) // the next client is told so
 		s.refuseLink(from, "version_changed: it speaks "+version+", the client was told "+s.told.version, out)
 		return
 	}
-	s.told.minimal = false
-	l.shaken = true
-	s.catchUp(from, l, out)
-	if corrected {
-		announceLists(result, out)
+	s.shaken(from, l, result, out)
+	if s.told.early == EarlyMinimal {
+		s.oweLists()
 	}
+	s.told.early = EarlyNot
+	s.catchUp(from, l, out)
 	s.prepare(from, out)
 }
 
-// announceLists tells a client that was answered before any worker was ready
-// what the worker has to offer.
-func announceLists(result []byte, out *Output) {
-	for _, list := range []string{"tools", "prompts", "resources"} {
-		if _, ok := envelope.Find(result, "capabilities", list); ok {
-			out.line(notificationLine("notifications/"+list+"/list_changed", nil))
-		}
+// oweLists notes that a client whose initialize was answered before any worker
+// was ready has to hear what there is.
+func (s *Session) oweLists() {
+	for k := range s.views {
+		s.views[k].owed = s.views[k].owed || s.views[k].seen == nil && catalog.Kind(k) != catalog.Templates
 	}
+}
+
+// rediscovered takes a worker's answer to the server/discover by which we ask
+// whether it speaks the version that the client has chosen.
+func (s *Session) rediscovered(from Link, l *link, payload []byte, out *Output) {
+	if l.phase != replaying {
+		return // it was retired meanwhile
+	}
+	env, err := envelope.Peek(payload)
+	if err != nil || env.Kind != envelope.Response {
+		s.traits.Modern = No
+		s.remember(from, out)
+		s.refuseLink(from, "version_changed: it does not speak "+s.modern.version+", which the client was told", out)
+		return
+	}
+	result := env.Result.Of(payload)
+	l.memory.Discover = result
+	if versions, ok := envelope.Find(result, "supportedVersions"); ok &&
+		!bytes.Contains(versions.Of(result), strconv.AppendQuote(nil, s.modern.version)) {
+		s.remember(from, out)
+		s.refuseLink(from, "version_changed: it speaks "+string(versions.Of(result))+", the client was told "+s.modern.version, out)
+		return
+	}
+	l.probe, l.offers = probeAccepted, offersOf(result)
+	s.traits.Modern = Yes
+	s.remember(from, out)
+	s.prepare(from, out)
 }
 
 func (s *Session) refuseLink(l Link, reason string, out *Output) {
@@ -271,38 +334,14 @@ func (s *Session) keepNotification(note []byte) {
 func (s *Session) answerDown(r *request, out *Output) {
 	switch {
 	case r.method == methodInitialize && s.told.initialize == nil:
-		s.told.initialize = r.payload
-		s.told.version = minimalVersion(r.params)
-		s.told.minimal = true
-		s.offerAll()
-		out.line(resultLine(r.id, minimalResult(s.told.version, s.version)))
-	case r.method == methodDiscover:
+		s.greet(r, out)
+	case r.method == methodDiscover && s.told.initialize == nil:
 		// Clients fall back to initialize, which has an answer.
-		out.line(rpcErrorLine(r.id, -32601, "Method not found: no server is running"))
+		s.settleProbe(r, "no server is running", out)
+	case s.answerList(r, out):
 	default:
 		s.refuse(r, s.down, out)
 	}
-}
-
-// minimalVersion follows the rule of all SDKs: the version asked for if it is
-// known and has an initialize at all, else the last one that has.
-func minimalVersion(params []byte) string {
-	const last = "2025-11-25"
-	span, ok := envelope.Find(params, "protocolVersion")
-	if !ok {
-		return last
-	}
-	switch v := strings.Trim(string(span.Of(params)), `"`); v {
-	case "2024-11-05", "2025-03-26", "2025-06-18", last:
-		return v
-	}
-	return last
-}
-
-func minimalResult(told, version string) []byte {
-	return []byte(`{"protocolVersion":` + strconv.Quote(told) +
-		`,"capabilities":{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true}}` +
-		`,"serverInfo":{"name":"holdfast","version":` + strconv.Quote(version) + `}}`)
 }
 
 // Lost tells the session that a link is gone. Each of its requests is answered
@@ -312,6 +351,7 @@ func (s *Session) Lost(l Link, loss Loss, now time.Time, out *Output) {
 	if s.links[l] == nil {
 		return
 	}
+	diedOfProbe := loss.Exit != nil && s.DiedOfProbe(l)
 	delete(s.links, l)
 	if s.serving == l {
 		s.serving = 0
@@ -322,13 +362,17 @@ func (s *Session) Lost(l Link, loss Loss, now time.Time, out *Output) {
 		}
 	}
 	s.withdrawQuestions(l, loss, out)
+	if diedOfProbe {
+		s.deadly = true
+		s.settleProbes("the server does not survive it", out)
+	}
 
 	var again []item
 	for _, r := range s.lostRequests(l) {
 		neverSent := slices.Contains(loss.Unsent, r.number)
 		outcome := s.outcomeOf(r)
 		switch {
-		case r.gone:
+		case r.gone, r.answered:
 			s.forget(r)
 		case neverSent || outcome == retried || outcome == read && r.attempts < 2:
 			if neverSent {
@@ -391,6 +435,7 @@ func (s *Session) Unsent(number uint64, out *Output) {
 		"the server does not read its requests fast enough; this one was not sent, try again"), out)
 	if r.method == methodInitialize {
 		s.flush(out)
+		s.prepareWaiting(out)
 	}
 }
 
@@ -407,7 +452,7 @@ func (s *Session) Close(out *Output) {
 		for _, r := range s.lostRequests(l) {
 			s.forget(r)
 			switch {
-			case r.gone:
+			case r.gone, r.answered:
 			case r.method == methodListen:
 				out.line(resultLine(r.id, listenComplete(r.id)))
 			default:

@@ -14,9 +14,14 @@ type Limits struct {
 	// HoldTimeout is how long a request waits for a worker before it is
 	// refused as worker_starting. initialize and server/discover are exempt.
 	HoldTimeout time.Duration
-	// InitializeTimeout is how long a worker may take to answer the client's
+	// StartTimeout is how long a worker may take to answer the client's
 	// initialize; 0: for ever.
+	StartTimeout time.Duration
+	// InitializeTimeout and DiscoverTimeout are how long the client waits for
+	// the answer to initialize and server/discover if nothing is remembered; 0:
+	// for ever.
 	InitializeTimeout time.Duration
+	DiscoverTimeout   time.Duration
 	// Lazy: no worker is started before a request demands it (SEC-7).
 	Lazy bool
 	// HoldRequests and HoldBytes bound what may wait at one time; a request
@@ -26,14 +31,27 @@ type Limits struct {
 	// ReplayAnnotated lets calls of tools that the client was shown as
 	// readOnlyHint count as reads.
 	ReplayAnnotated bool
+	// ForwardStale lets calls pass whose arguments the live tool ignores
+	// (CAT-4).
+	ForwardStale bool
 }
 
 // Session is one client connection. It is not safe for concurrent use.
 type Session struct {
 	limits  Limits
 	version string // of holdfast, for the minimal initialize answer
+	began   time.Time
 
-	told handshake
+	told   handshake
+	modern modernEra
+
+	shape     Shape // of the client, valid if shaped
+	shaped    bool
+	memory    Memory
+	traits    Traits
+	recalling *request   // waits for Recalled
+	probes    []*request // server/discover that the client waits for
+	deadly    bool       // a worker has died of one
 
 	numbers uint64              // last number issued to a request of either kind
 	sent    map[uint64]*request // requests on a link, by number
@@ -57,7 +75,8 @@ type Session struct {
 
 	rootsChanged bool // client said so while nothing served
 
-	readOnly map[string]bool // tools shown as such, with Limits.ReplayAnnotated
+	readOnly map[string]bool      // tools shown as such, with Limits.ReplayAnnotated
+	shown    map[string]arguments // of the tools, as the client has seen them
 	views    [catalog.Kinds]view
 	cursors  map[string]Link // of pages that the client got, by the link that gave them
 }
@@ -67,11 +86,33 @@ type Session struct {
 type handshake struct {
 	initialize  []byte // client's request, nil before the first answer
 	version     string // protocol version that the client was told
-	minimal     bool   // the answer was the session's own
+	early       Early  // who answered
+	offers      offer  // what initialize, or else server/discover, has told
 	initialized []byte // client's notification, nil until it came
 	setLevel    []byte // last logging/setLevel that a worker took
 	logging     bool   // the answer offered log messages
 	pending     *request
+}
+
+// Early says who answered the client's initialize.
+type Early string
+
+// Early answers.
+const (
+	// EarlyNot: the worker did, or nobody yet.
+	EarlyNot Early = ""
+	// EarlyMemory: it is that of an earlier run.
+	EarlyMemory Early = "cache"
+	// EarlyMinimal: it is our own, until the worker corrects it.
+	EarlyMinimal Early = "minimal"
+)
+
+// modernEra is what later workers have to agree with, in the era of
+// per-request _meta.
+type modernEra struct {
+	discovered bool   // the client was told so by server/discover
+	version    string // that it speaks
+	meta       []byte // raw _meta of a request of ours
 }
 
 // request is a request of the client that awaits its answer.
@@ -88,8 +129,11 @@ type request struct {
 	active   bool // counted by its link
 	link     Link // 0 while it is queued
 	attempts int
+	arrived  time.Time
 	since    time.Time // it waits, in the queue or for the initialize answer
 	overdue  bool      // its link was refused for the lack of an answer
+	answered bool      // ahead of the worker, whose answer nobody waits for
+	renewed  bool      // it was sent to a fresh session already
 }
 
 // item is an entry of the queue: a request, or a notification that must not
@@ -110,6 +154,8 @@ const (
 	waiting
 	// replaying: the handshake has been told again and is not answered.
 	replaying
+	// listingFirst: it is asked for the lists that the client has seen.
+	listingFirst
 	// standby: it could serve.
 	standby
 	// serving: it gets the client's requests.
@@ -121,11 +167,19 @@ const (
 type link struct {
 	generation uint64
 	phase      phase
-	active     int    // requests that its drain waits for
-	shaken     bool   // its worker has been told the handshake
-	ready      bool   // its worker has been told the client's initialized
-	level      []byte // params of the logging/setLevel that its worker took
-	roots      bool   // the client's roots have changed since the link came
+	active     int  // requests that its drain waits for
+	shaken     bool // its worker has been told the handshake
+	ready      bool // its worker has been told the client's initialized
+	spoke      bool // its worker has answered something but a probe
+	probe      probed
+	offers     offer                // what its worker has declared
+	another    bool                 // its executable is not that of the link before
+	memory     Memory               // what its worker, or that command in an earlier run, has answered
+	greeted    time.Time            // it has an initialize that was answered ahead of it; zero if not
+	listing    *listing             // while it does not serve
+	schemas    map[string]arguments // of its tools, as far as they are known
+	level      []byte               // params of the logging/setLevel that its worker took
+	roots      bool                 // the client's roots have changed since the link came
 	// early holds what the worker sent before its first initialize answer.
 	early     []Frame
 	earlySize int // bytes
@@ -140,6 +194,7 @@ type question struct {
 type ownCall struct {
 	link   Link
 	method string
+	list   *catalog.Listing // that the answer is a page of, nil for other calls
 }
 
 // maxForlorn bounds how many cancelled requests are remembered. A worker may
@@ -157,11 +212,14 @@ const (
 )
 
 // New returns the session of a client that has not said anything. version is
-// that of holdfast itself.
-func New(limits Limits, version string) *Session {
+// that of holdfast itself, began when its process did, traits what is known of
+// the command.
+func New(limits Limits, version string, began time.Time, traits Traits) *Session {
 	return &Session{
 		limits:  limits,
 		version: version,
+		began:   began,
+		traits:  traits,
 		sent:    make(map[uint64]*request),
 		own:     make(map[uint64]ownCall),
 		byID:    make(map[string]uint64),
@@ -181,7 +239,7 @@ func (s *Session) Idle() bool {
 		return false
 	}
 	for _, r := range s.sent {
-		if !r.gone && r.method != methodListen {
+		if !r.gone && !r.answered && r.method != methodListen {
 			return false
 		}
 	}
@@ -204,39 +262,23 @@ func (s *Session) Serving() Link { return s.serving }
 
 // Deadline returns when Expire has something to do; false if it has not.
 func (s *Session) Deadline() (time.Time, bool) {
-	first, ok := s.greetingDue()
-	if at, due := s.listDeadline(); due && (!ok || at.Before(first)) {
-		first, ok = at, true
+	var d deadline
+	s.greetingDeadline(&d)
+	if at, due := s.listDeadline(); due {
+		d.add(at)
 	}
 	for _, it := range s.queue {
 		if r := it.request; r != nil && expires(r) {
-			if at := r.since.Add(s.limits.HoldTimeout); !ok || at.Before(first) {
-				first, ok = at, true
-			}
+			d.add(r.since.Add(s.limits.HoldTimeout))
 		}
 	}
-	return first, ok
+	return d.at, d.some
 }
 
-// greetingDue returns when the worker that has the client's initialize has to
-// have answered it.
-func (s *Session) greetingDue() (time.Time, bool) {
-	p := s.told.pending
-	if p == nil || p.link == 0 || p.overdue || s.limits.InitializeTimeout == 0 {
-		return time.Time{}, false
-	}
-	return p.since.Add(s.limits.InitializeTimeout), true
-}
-
-// Expire refuses requests that were held for too long (SUP-23), and a worker
-// that has not answered initialize (SUP-8, C34).
+// Expire answers ahead of the worker what is due, and refuses requests that
+// were held for too long (SUP-23).
 func (s *Session) Expire(now time.Time, out *Output) {
-	if at, ok := s.greetingDue(); ok && !now.Before(at) {
-		p := s.told.pending
-		p.overdue = true
-		s.refuseLink(p.link, "it did not answer initialize within "+s.limits.InitializeTimeout.String()+
-			": it is alive but silent; is its stdout buffered?", out)
-	}
+	s.greetDue(now, out)
 	s.checkDue(now, out)
 	s.dropQueued(func(r *request) bool {
 		if !expires(r) || now.Before(r.since.Add(s.limits.HoldTimeout)) {
@@ -278,8 +320,14 @@ func (s *Session) unqueued(r *request) {
 
 // forget ends the life of a request: its id and token may be used again.
 func (s *Session) forget(r *request) {
-	s.settle(r)
+	s.release(r)
 	delete(s.sent, r.number)
+}
+
+// release frees the id and token of a request that the client waits for no
+// more.
+func (s *Session) release(r *request) {
+	s.settle(r)
 	if s.byID[r.key] == r.number {
 		delete(s.byID, r.key)
 	}
@@ -289,10 +337,26 @@ func (s *Session) forget(r *request) {
 	if s.told.pending == r {
 		s.told.pending = nil
 	}
+	if r.method == methodDiscover {
+		s.probes = slices.DeleteFunc(s.probes, func(p *request) bool { return p == r })
+	}
+}
+
+// forlornly keeps a request on its link that the client waits for no more: its
+// worker may still answer it.
+func (s *Session) forlornly(r *request) {
+	s.forlorn = append(s.forlorn, r.number)
+	if len(s.forlorn) > maxForlorn {
+		delete(s.sent, s.forlorn[0])
+		s.forlorn = s.forlorn[1:]
+	}
 }
 
 // refuse answers a request that no worker has executed.
 func (s *Session) refuse(r *request, err *protocol.Error, out *Output) {
+	if kind, ok := catalog.OfMethod(r.method); ok {
+		s.views[kind].owed = true
+	}
 	if !r.gone {
 		out.line(errorLine(r.id, err.RPC()))
 	}
@@ -339,7 +403,7 @@ type Call struct {
 func (s *Session) Calls() []Call {
 	var calls []Call
 	add := func(r *request, generation uint64) {
-		if !r.gone {
+		if !r.gone && !r.answered {
 			calls = append(calls, Call{string(r.id), r.method, generation, r.since})
 		}
 	}
@@ -357,3 +421,6 @@ func (s *Session) Calls() []Call {
 // Version returns the protocol version that the client was told by initialize,
 // or "".
 func (s *Session) Version() string { return s.told.version }
+
+// Early tells who answered the client's initialize, if not the worker.
+func (s *Session) Early() Early { return s.told.early }

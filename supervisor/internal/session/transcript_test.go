@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-mcp/holdfast/protocol"
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/catalog"
 )
 
 var update = flag.Bool("update", false, "write what the session does into testdata/*.txtar")
@@ -23,6 +24,8 @@ var update = flag.Bool("update", false, "write what the session does into testda
 // are events, indented ones what the session does about the event above:
 //
 //	limits hold=8s requests=4 bytes=1000  of this session, before all else
+//	traits legacy=yes modern=no dies      what is known of the command, likewise
+//	memory METHOD RESULT                  a client of this kind was answered so
 //	client LINE                           the client wrote LINE
 //	ask ID METHOD [PARAMS]                short for a request of the client
 //	note METHOD [PARAMS]                  short for a notification of it
@@ -103,12 +106,20 @@ type player struct {
 	now     time.Time
 	out     Output
 	text    strings.Builder
+
+	limits Limits
+	memory Memory
+	// remembers: the script is about what is remembered.
+	remembers bool
 }
+
+// epoch is when the time of all tests begins.
+var epoch = time.Unix(1_700_000_000, 0)
 
 var testLimits = Limits{HoldTimeout: 8 * time.Second, HoldRequests: 64, HoldBytes: 1 << 20}
 
 func newPlayer(limits Limits) *player {
-	return &player{session: New(limits, "v0"), now: time.Unix(1_700_000_000, 0)}
+	return &player{limits: limits, session: New(limits, "v0", epoch, Traits{}), now: epoch}
 }
 
 func play(t *testing.T, script string) string {
@@ -143,7 +154,13 @@ func (p *player) event(t *testing.T, line string) {
 	verb, rest, _ := strings.Cut(line, " ")
 	switch verb {
 	case "limits":
-		p.session = New(parseLimits(t, rest), "v0")
+		p.limits = parseLimits(t, rest)
+		p.session = New(p.limits, "v0", epoch, Traits{})
+	case "traits":
+		p.session, p.remembers = New(p.limits, "v0", epoch, parseTraits(t, rest)), true
+	case "memory":
+		p.remembers = true
+		p.keep(t, rest)
 	case "client":
 		s.Receive([]byte(rest), p.now, out)
 	case "ask":
@@ -160,7 +177,7 @@ func (p *player) event(t *testing.T, line string) {
 		s.ReceiveTooLong([]byte(head), []byte(tail), int64(number(t, f[0])), out)
 	case "attach":
 		n := number(t, rest)
-		s.Attach(Link(n), n, out)
+		s.Attach(Link(n), n, false, out)
 	case "worker":
 		f := fields(rest, 4)
 		kinds := map[string]Kind{"request": Request, "response": Response, "notification": Notification, "cancel": Cancel}
@@ -202,7 +219,47 @@ func (p *player) event(t *testing.T, line string) {
 	default:
 		t.Fatalf("no such event: %q", line)
 	}
+	if out.Recall {
+		out.Recall = false
+		s.Recalled(p.memory, p.now, out)
+	}
 	p.show()
+}
+
+func (p *player) keep(t *testing.T, text string) {
+	t.Helper()
+	method, result, _ := strings.Cut(text, " ")
+	kind, isList := catalog.OfMethod(method)
+	switch {
+	case method == methodInitialize:
+		p.memory.Initialize = []byte(result)
+	case method == methodDiscover:
+		p.memory.Discover = []byte(result)
+	case isList:
+		p.memory.Lists[kind] = []byte(result)
+	default:
+		t.Fatalf("nothing to remember: %q", text)
+	}
+}
+
+func parseTraits(t *testing.T, text string) Traits {
+	t.Helper()
+	var traits Traits
+	known := map[string]Known{"yes": Yes, "no": No}
+	for kv := range strings.FieldsSeq(text) {
+		key, value, _ := strings.Cut(kv, "=")
+		switch key {
+		case "legacy":
+			traits.Legacy = known[value]
+		case "modern":
+			traits.Modern = known[value]
+		case "dies":
+			traits.DiesOfProbe = true
+		default:
+			t.Fatalf("no such trait: %q", kv)
+		}
+	}
+	return traits
 }
 
 func (p *player) lost(link Link, loss Loss) { p.session.Lost(link, loss, p.now, &p.out) }
@@ -237,8 +294,14 @@ func parseLimits(t *testing.T, s string) Limits {
 		switch key {
 		case "hold":
 			l.HoldTimeout, _ = time.ParseDuration(value)
+		case "start":
+			l.StartTimeout, _ = time.ParseDuration(value)
 		case "initialize":
 			l.InitializeTimeout, _ = time.ParseDuration(value)
+		case "discover":
+			l.DiscoverTimeout, _ = time.ParseDuration(value)
+		case "stale":
+			l.ForwardStale = value == "forward"
 		case "requests":
 			l.HoldRequests = int(number(t, value))
 		case "bytes":
@@ -300,9 +363,36 @@ func (p *player) show() {
 	if p.out.Refused != 0 {
 		fmt.Fprintf(&p.text, "    %d refused: %s\n", p.out.Refused, p.out.RefusedReason)
 	}
+	if p.out.Renew != 0 {
+		fmt.Fprintf(&p.text, "    %d is renewed\n", p.out.Renew)
+	}
+	if p.out.Remember != 0 && p.remembers {
+		p.showMemory()
+	}
 	for _, n := range p.out.Notices {
 		fmt.Fprintf(&p.text, "    log: %s\n", strings.Join(strings.Fields(n.What+" "+n.Method+" "+n.ID), " "))
 	}
+}
+
+// showMemory names what is remembered of a link.
+func (p *player) showMemory() {
+	m, traits := p.session.Memory(p.out.Remember), p.session.Traits()
+	words := []string{"?", "yes", "no"}
+	fmt.Fprintf(&p.text, "    remembered of %d: legacy %s, modern %s", p.out.Remember, words[traits.Legacy], words[traits.Modern])
+	if traits.DiesOfProbe {
+		p.text.WriteString(", dies of a probe")
+	}
+	add := func(name string, result []byte) {
+		if result != nil {
+			p.text.WriteString(", " + name)
+		}
+	}
+	add(methodInitialize, m.Initialize)
+	add(methodDiscover, m.Discover)
+	for k, list := range m.Lists {
+		add(catalog.Kind(k).Method(), list)
+	}
+	p.text.WriteByte('\n')
 }
 
 func (p *player) state() {

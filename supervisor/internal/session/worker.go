@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+	"time"
 
 	"github.com/holdfast-mcp/holdfast/internal/envelope"
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/catalog"
@@ -42,8 +43,11 @@ func (s *Session) Frame(from Link, f Frame, out *Output) {
 // first initialize is not answered, or it was answered and what came before
 // the answer still waits for the client's initialized (C28).
 func (s *Session) tooEarly(l *link) bool {
-	if l.phase < serving || s.told.initialized != nil {
+	switch {
+	case s.told.initialized != nil:
 		return false
+	case l.phase < serving:
+		return s.told.early != EarlyNot
 	}
 	return s.told.pending != nil || len(l.early) > 0
 }
@@ -125,7 +129,7 @@ func (s *Session) frameNotification(from Link, l *link, f Frame, env envelope.En
 			out.notice("swallowed progress: nobody waits for it", env.Method, nil)
 			return
 		}
-	case isListChanged(env.Method) && (l.phase != serving || !s.listChanged(env.Method)):
+	case isListChanged(env.Method) && !s.listChanged(l, env.Method):
 		return // that of another worker is not the client's (SUP-7)
 	case env.Method == noteCancelled:
 		out.notice("dropped a cancel outside a CANCEL frame", env.Method, nil)
@@ -175,11 +179,7 @@ func within(value, span envelope.Span) envelope.Span {
 func (s *Session) frameAnswer(from Link, l *link, f Frame, out *Output) {
 	if call, ok := s.own[f.ID]; ok && call.link == from {
 		delete(s.own, f.ID)
-		if call.method == methodInitialize {
-			s.replayed(from, l, f.Payload, out)
-		} else if kind, ok := catalog.OfMethod(call.method); ok {
-			s.listed(from, kind, f.Payload, out)
-		}
+		s.ownAnswer(call, l, f.Payload, out)
 		return
 	}
 	r := s.sent[f.ID]
@@ -187,18 +187,46 @@ func (s *Session) frameAnswer(from Link, l *link, f Frame, out *Output) {
 		out.notice("dropped a late answer", "", nil)
 		return
 	}
+	l.spoke = l.spoke || r.method != methodDiscover
 	line, env, ok := answerLine(r, f.Payload, out)
-	s.forget(r)
-	if len(line) > largeResult {
-		out.warn("large result, "+strconv.Itoa(len(line))+" bytes: common clients end the connection at 10 MB", r.method, r.id)
+	if ok && r.method == methodInitialize && !s.initializeAnswered(from, l, r, env, out) {
+		return
 	}
-	out.line(line)
-	if ok && env.Kind == envelope.Response {
-		s.learn(r, env.Result.Of(f.Payload))
+	s.forget(r)
+	if ok && isProbe(r) {
+		s.probeAnswered(from, l, r, f.Payload, env, out)
+	}
+	if !r.answered {
+		s.answer(r, line, out)
+		if ok && env.Kind == envelope.Response {
+			s.learn(r, env.Result.Of(f.Payload), out)
+		}
 	}
 	if r.method == methodInitialize {
 		s.flush(out)
 		s.prepareWaiting(out)
+	}
+}
+
+// answer gives the client a worker's answer.
+func (s *Session) answer(r *request, line []byte, out *Output) {
+	if len(line) > largeResult {
+		out.warn("large result, "+strconv.Itoa(len(line))+" bytes: common clients end the connection at 10 MB", r.method, r.id)
+	}
+	out.line(line)
+}
+
+// ownAnswer takes the answer to a request of our own.
+func (s *Session) ownAnswer(call ownCall, l *link, payload []byte, out *Output) {
+	l.spoke = l.spoke || call.method != methodDiscover
+	kind, isList := catalog.OfMethod(call.method)
+	switch {
+	case call.method == methodInitialize:
+		s.replayed(call.link, l, payload, out)
+	case call.method == methodDiscover:
+		s.rediscovered(call.link, l, payload, out)
+	case isList:
+		s.listed(call, l, kind, payload, out)
 	}
 }
 
@@ -232,27 +260,38 @@ func answerLine(r *request, payload []byte, out *Output) ([]byte, envelope.Envel
 
 // learn remembers what later workers have to be told, and what the client has
 // seen.
-func (s *Session) learn(r *request, result []byte) {
+func (s *Session) learn(r *request, result []byte, out *Output) {
 	if kind, ok := catalog.OfMethod(r.method); ok {
 		if r.link == s.serving {
 			s.learnCursor(r.link, result)
 		}
-		s.learnList(kind, r, result)
+		s.learnList(kind, r, result, out)
 	}
 	switch r.method {
 	case methodInitialize:
 		s.told.initialize = r.payload
 		s.told.version = protocolVersion(result)
-		s.told.minimal = false
-		_, s.told.logging = envelope.Find(result, "capabilities", "logging")
+		s.told.early = EarlyNot
 		s.learnOffers(result)
-		s.links[r.link].shaken = true
+		s.shaken(r.link, s.links[r.link], result, out)
 	case methodToolsList:
 		s.learnTools(result)
 	case methodSetLevel:
 		s.told.setLevel = r.params
 		s.links[r.link].level = r.params
 	}
+}
+
+// shaken notes what a worker has answered to initialize.
+func (s *Session) shaken(of Link, l *link, result []byte, out *Output) {
+	l.shaken, l.greeted = true, time.Time{}
+	l.offers = offersOf(result)
+	s.traits.Legacy = Yes
+	if s.deadly {
+		s.traits.DiesOfProbe = true
+	}
+	l.memory.Initialize = result
+	s.remember(of, out)
 }
 
 func protocolVersion(result []byte) string {

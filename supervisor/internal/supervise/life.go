@@ -60,6 +60,10 @@ type end struct {
 	cause *protocol.Error
 	// proven: the worker had answered something that the client could use.
 	proven bool
+	// probed: it died of a server/discover, which is charged to nothing (EDGE-7).
+	probed bool
+	// unbuilt: there was nothing to start.
+	unbuilt bool
 }
 
 func newLife(s *Supervisor, n uint64) *life {
@@ -166,6 +170,9 @@ func (l *life) live(ctx context.Context) end {
 		if !again {
 			return e
 		}
+		if conn.State().Renewed {
+			continue
+		}
 		if closed = recent(append(closed, time.Now())); len(closed) > sessionBudget {
 			e.cause.Message = "the server closed its session again and again"
 			return e
@@ -199,6 +206,10 @@ func (l *life) serve(ctx context.Context, conn Conn) (again bool, e end) {
 			<-conn.Ended()
 		}
 	}
+	if stop == "" && conn.State().Renewed {
+		conn.Detach(session.Loss{Generation: l.number, Cause: "got a fresh session"})
+		return true, end{}
+	}
 	loss, alive := l.loss(conn, stop)
 	shown := loss
 	if l.s.config.HideStderr {
@@ -211,7 +222,14 @@ func (l *life) serve(ctx context.Context, conn Conn) (again bool, e end) {
 		l.worker.Finish()
 	}
 	state := conn.State()
-	e = end{proven: state.Proven && state.Refused == "", cause: protocol.NewError(protocol.WorkerUnavailable, "the server "+loss.Cause)}
+	e = l.endOf(state, loss, alive, planned, lived)
+	e.probed = stop == "" && state.DiedOfProbe
+	return alive && state.Proven && stop == "" && state.Refused == "" && !l.isDraining(), e
+}
+
+// endOf says how a session has ended.
+func (l *life) endOf(state ConnState, loss session.Loss, alive, planned bool, lived time.Duration) end {
+	e := end{proven: state.Proven && state.Refused == "", cause: protocol.NewError(protocol.WorkerUnavailable, "the server "+loss.Cause)}
 	e.cause.Generation, e.cause.Exit, e.cause.StderrTail = l.number, loss.Exit, loss.StderrTail
 	switch {
 	case state.Refused != "":
@@ -221,7 +239,7 @@ func (l *life) serve(ctx context.Context, conn Conn) (again bool, e end) {
 	case !state.Proven && !planned:
 		e.cause.Message += " before it answered anything" + l.command() + execHint(loss.Exit, loss.StderrTail, lived)
 	}
-	return alive && state.Proven && stop == "" && state.Refused == "" && !l.isDraining(), e
+	return e
 }
 
 // command is what was run, for a message.
@@ -331,7 +349,7 @@ func (l *life) notStarted(err error) end {
 		e.Exit, e.StderrTail = f.Exited()
 	}
 	e.Message += execHint(e.Exit, e.StderrTail, time.Since(l.execed))
-	return end{cause: e}
+	return end{cause: e, unbuilt: errors.Is(err, ErrNotBuilt)}
 }
 
 // execHint names the usual cause of a silent kill right after exec, "" if the

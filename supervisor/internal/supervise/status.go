@@ -12,7 +12,8 @@ const keptExits = 5
 
 // Status is a snapshot of what the supervisor does.
 type Status struct {
-	// State is one of starting, serving, swapping, backoff, open.
+	// State is one of resting (until something is asked for), starting,
+	// serving, swapping, backoff, open.
 	State string `json:"state"`
 	// Generation, Pid and Since of the worker that serves; zero if none does.
 	Generation uint64    `json:"generation,omitempty"`
@@ -87,6 +88,8 @@ func (s *Supervisor) publish() {
 		status.Generation, status.Pid, status.Since = s.serving.number, s.serving.worker.Pid(), s.serving.began
 	case s.candidate != nil || s.makesRoom():
 		status.State = "starting"
+	case s.resting:
+		status.State = "resting"
 	case s.circuit.Open:
 		status.State, status.Reason, status.RetryAt = "open", s.circuit.Reason, s.circuit.At
 	default:

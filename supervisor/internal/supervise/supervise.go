@@ -61,6 +61,11 @@ type Conn interface {
 type ConnState struct {
 	// Proven: the worker has answered something.
 	Proven bool
+	// Renewed: the session asked for another connection to the worker.
+	Renewed bool
+	// DiedOfProbe: the worker has ended, was given a server/discover, and had
+	// answered nothing. Valid after Detach.
+	DiedOfProbe bool
 	// Refused: why the client's session cannot use the worker, or "".
 	Refused string
 	// Exit of the server behind the worker, if it said so, with its stderr.
@@ -123,13 +128,22 @@ type Config struct {
 	// turns hang detection off (SUP-11).
 	HangTimeout time.Duration
 	Mode        Mode
+	// Lazy: nothing is started before a request demands it, or a swap (SEC-7).
+	Lazy bool
 	// HideStderr keeps the worker's stderr out of what the client is told.
 	HideStderr bool
 	Log        *zap.Logger
 }
 
-// ErrEnded is returned by Swap when the supervisor ends first.
-var ErrEnded = errors.New("the supervisor is ending")
+// Errors of starts and replacements.
+var (
+	// ErrEnded is returned by Swap when the supervisor ends first.
+	ErrEnded = errors.New("the supervisor is ending")
+	// ErrNotBuilt is wrapped by errors of Config.Start when what is to be
+	// started could not be made. Trying again would end the same way: the next
+	// start is that of a swap, or of a request some time later.
+	ErrNotBuilt = errors.New("not built")
+)
 
 // Supervisor keeps a worker in service.
 type Supervisor struct {
@@ -149,6 +163,7 @@ type Supervisor struct {
 	followUp  []chan<- Outcome // of the one after it; nil if none is asked for
 	retry     *time.Timer
 	circuit   restart.Decision // last of the policy, while nothing serves
+	resting   bool             // nothing is started until somebody asks
 	proven    bool             // some worker has answered something
 	failures  int              // failed starts in a row
 	lives     sync.WaitGroup
@@ -168,8 +183,9 @@ type Outcome struct {
 type event struct {
 	life  *life
 	kind  eventKind
-	end   end            // with lifeOver
-	reply chan<- Outcome // with swapAsked
+	end   end             // with lifeOver
+	cause *protocol.Error // with notBuilt
+	reply chan<- Outcome  // with swapAsked and notBuilt
 }
 
 type eventKind uint8
@@ -179,6 +195,7 @@ const (
 	lifeOver
 	lifeHandoff
 	swapAsked
+	notBuilt
 )
 
 // New returns a Supervisor.
@@ -197,9 +214,21 @@ func New(config Config) *Supervisor {
 // Swap asks for a replacement of the worker and waits for its outcome. A
 // caller that gives up cancels nothing (SUP-4, SUP-6).
 func (s *Supervisor) Swap(ctx context.Context) (Outcome, error) {
+	return s.ask(ctx, event{kind: swapAsked})
+}
+
+// NotBuilt tells that the worker cannot be replaced, since what would be started
+// could not be made, and why. What serves goes on; if nothing does, the client
+// is told the cause. The outcome has it as its error (SUP-10).
+func (s *Supervisor) NotBuilt(ctx context.Context, cause *protocol.Error) (Outcome, error) {
+	return s.ask(ctx, event{kind: notBuilt, cause: cause})
+}
+
+func (s *Supervisor) ask(ctx context.Context, e event) (Outcome, error) {
 	reply := make(chan Outcome, 1)
+	e.reply = reply
 	select {
-	case s.events <- event{kind: swapAsked, reply: reply}:
+	case s.events <- e:
 	case <-s.ended:
 		return Outcome{}, ErrEnded
 	case <-ctx.Done():
@@ -231,6 +260,11 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	defer cancel()
 	s.retry = time.NewTimer(0) // the first start
 	defer s.retry.Stop()
+	if s.config.Lazy {
+		s.retry.Stop()
+		s.resting = true
+		s.publish()
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -239,7 +273,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		case <-s.retry.C:
 			s.start(ctx)
 		case <-s.demands:
-			if s.serving == nil && s.candidate == nil && s.policy.Demand(time.Now()) {
+			if s.serving == nil && s.candidate == nil && (s.resting || s.circuit.Open && s.policy.Demand(time.Now())) {
 				s.start(ctx)
 			}
 		case e := <-s.events:
@@ -282,12 +316,42 @@ func (s *Supervisor) handle(ctx context.Context, e event) {
 	case swapAsked:
 		s.policy.Rearm()
 		s.replace(ctx, e.reply)
+	case notBuilt:
+		s.notBuilt(e.cause, e.reply)
 	}
+}
+
+// notBuilt tells those concerned that there is nothing to replace the worker
+// by.
+func (s *Supervisor) notBuilt(cause *protocol.Error, reply chan<- Outcome) {
+	outcome := Outcome{Err: cause}
+	switch {
+	case s.serving != nil:
+		outcome.Generation = s.serving.number
+		s.announce(cause)
+	case s.resting:
+		s.rest(cause)
+	}
+	reply <- outcome // has room for it
+}
+
+// rest starts nothing until somebody asks: a swap, or a request once the
+// client may try again.
+func (s *Supervisor) rest(cause *protocol.Error) {
+	s.resting, s.circuit = true, restart.Decision{}
+	s.tell(cause, time.Now().Add(s.config.Policy.Backoff.Max))
+}
+
+// announce tells the client that what serves was not replaced, and why.
+func (s *Supervisor) announce(cause *protocol.Error) {
+	text := "A new version of this server could not be started; the old one still serves. " + cause.Message
+	s.config.Edge.Announce(text)
 }
 
 // start begins the life of a candidate.
 func (s *Supervisor) start(ctx context.Context) {
 	s.retry.Stop()
+	s.resting = false
 	s.numbers++
 	l := newLife(s, s.numbers)
 	s.candidate = l
@@ -400,6 +464,11 @@ func (s *Supervisor) over(ctx context.Context, l *life, e end) {
 		if s.serving == nil && s.candidate == nil {
 			s.follow(ctx)
 		}
+	case e.probed && (wasServing || wasCandidate):
+		s.config.Log.Info("the server does not survive a server/discover: starting it again without", zap.Uint64("generation", l.number))
+		if s.candidate == nil {
+			s.start(ctx)
+		}
 	case wasServing:
 		s.lost(ctx, l, e)
 	case wasCandidate:
@@ -431,7 +500,7 @@ func (s *Supervisor) failed(ctx context.Context, l *life, e end) {
 	outcome := Outcome{Err: e.cause}
 	if s.serving != nil {
 		outcome.Generation = s.serving.number
-		s.config.Edge.Announce("A new version of this server could not be started; the old one still serves. " + e.cause.Message)
+		s.announce(e.cause)
 		if e.exitCode() == protocol.ExitHandoff {
 			if d := s.policy.Ended(restart.Handoff, l.began, time.Now()); !d.Open && s.followUp == nil {
 				s.followUp = make([]chan<- Outcome, 0)
@@ -444,6 +513,10 @@ func (s *Supervisor) failed(ctx context.Context, l *life, e end) {
 	s.settle(outcome)
 	s.failures++
 	if s.follow(ctx) {
+		return
+	}
+	if e.unbuilt {
+		s.rest(e.cause)
 		return
 	}
 	decision := s.policy.Ended(e.kind(), l.began, time.Now())
