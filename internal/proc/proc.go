@@ -81,6 +81,14 @@ type Spec struct {
 	// Group starts the process as leader of its own process group, on Windows
 	// in its own job. Without it, signals reach the process alone.
 	Group bool
+	// Session, with Group, starts the process also as leader of its own
+	// session, without the terminal of this process: what it starts can neither
+	// be stopped by that terminal nor take it. Nothing on Windows.
+	Session bool
+	// InterruptEnv are names of variables that tell the process, on Windows,
+	// the handle of the event by which [Process.Interrupt] reaches it there.
+	// Elsewhere they are not set.
+	InterruptEnv []string
 	// ParentDeath ends the process when this one dies: TERM on Linux, its job
 	// on Windows, nothing on macOS.
 	ParentDeath bool
@@ -173,16 +181,21 @@ func (p *Process) start(spec Spec) error {
 		files[i] = null
 	}
 	attr := &os.ProcAttr{Dir: spec.Dir, Env: environ(spec), Files: files, Sys: sysProcAttr(spec)}
+	if err := p.tie.prepare(spec, attr); err != nil {
+		return fmt.Errorf("start %s: %w", spec.Path, err)
+	}
 
 	tree.Lock()
 	defer tree.Unlock()
 	var err error
 	if p.os, err = os.StartProcess(spec.Path, append([]string{spec.Path}, spec.Args...), attr); err != nil {
+		p.tie.release()
 		return explain(spec, err)
 	}
 	if err := p.tie.bind(p.os, spec); err != nil {
 		p.os.Kill()
 		_, _ = p.os.Wait()
+		p.tie.release()
 		return fmt.Errorf("start %s: %w", spec.Path, err)
 	}
 	p.id = Identity{Pid: p.os.Pid}
@@ -260,6 +273,19 @@ func (p *Process) Terminate() error {
 		return os.ErrProcessDone
 	}
 	return p.terminateTree()
+}
+
+// Interrupt tells the group that whoever is in front of it has pressed Ctrl-C:
+// INT, on Windows the event that the process was told by InterruptEnv. It
+// returns [os.ErrProcessDone] if the process has been reaped, and
+// [errors.ErrUnsupported] on Windows if there is no such event.
+func (p *Process) Interrupt() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reaped {
+		return os.ErrProcessDone
+	}
+	return p.interruptTree()
 }
 
 // Kill ends the group at once. It returns [os.ErrProcessDone] if the process

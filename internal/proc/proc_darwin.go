@@ -12,7 +12,7 @@ import (
 const zombieState = 5
 
 func sysProcAttr(spec Spec) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: spec.Group}
+	return &syscall.SysProcAttr{Setpgid: spec.Group && !spec.Session, Setsid: spec.Group && spec.Session}
 }
 
 // awaitExit blocks until the process has ended, without reaping it; waitid

@@ -10,7 +10,7 @@ import (
 )
 
 func sysProcAttr(spec Spec) *syscall.SysProcAttr {
-	attr := &syscall.SysProcAttr{Setpgid: spec.Group}
+	attr := &syscall.SysProcAttr{Setpgid: spec.Group && !spec.Session, Setsid: spec.Group && spec.Session}
 	if spec.ParentDeath {
 		attr.Pdeathsig = unix.SIGTERM
 	}

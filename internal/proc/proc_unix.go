@@ -17,11 +17,15 @@ const lastSweep = 100 * time.Millisecond
 // tie is empty: a group needs nothing but its id.
 type tie struct{}
 
+func (tie) prepare(Spec, *os.ProcAttr) error { return nil }
+
 func (tie) bind(*os.Process, Spec) error { return nil }
 
 func (tie) release() {}
 
 func (p *Process) terminateTree() error { return p.signal(unix.SIGTERM) }
+
+func (p *Process) interruptTree() error { return p.signal(unix.SIGINT) }
 
 func (p *Process) killTree() error { return p.signal(unix.SIGKILL) }
 

@@ -3,7 +3,9 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -12,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func init() {
@@ -63,6 +67,41 @@ func TestTerminate(t *testing.T) {
 	}
 	if got, want := awaitDone(t, p), (Exit{Code: -1, Signal: "SIGTERM"}); got != want {
 		t.Errorf("Exit() = %+v, want %+v", got, want)
+	}
+}
+
+// ROOM-7: an interrupt reaches the whole group, and its leader may go on.
+func TestInterrupt(t *testing.T) {
+	p, out := start(t, shell(`trap 'echo interrupted' INT; sh -c 'echo ready; exec sleep 1000'; echo after; read never`))
+	expectLine(t, out, "ready")
+	if err := p.Interrupt(); err != nil {
+		t.Fatal(err)
+	}
+	expectLine(t, out, "interrupted")
+	expectLine(t, out, "after")
+	awaitDone(t, p)
+	if err := p.Interrupt(); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// A process with a session of its own has no terminal, and is a group as well.
+func TestSession(t *testing.T) {
+	spec := shell("echo ready; sleep 1000 & exec sleep 1000")
+	spec.Session = true
+	p, out := start(t, spec)
+	expectLine(t, out, "ready")
+	if sid, err := unix.Getsid(p.Pid()); err != nil || sid != p.Pid() {
+		t.Errorf("session %d, process %d, %v", sid, p.Pid(), err)
+	}
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	awaitDone(t, p)
+	if _, err := out.ReadString('\n'); err == nil {
+		t.Error("more output")
+	} else if !errors.Is(err, io.EOF) {
+		t.Errorf("the child lives: %v", err)
 	}
 }
 

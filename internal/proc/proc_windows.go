@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +18,29 @@ import (
 // the end of this process.
 type tie struct {
 	job windows.Handle
+	// interrupt is an event that the process has a handle of; zero if it has not.
+	interrupt windows.Handle
+}
+
+// prepare makes the event that the process inherits and is told in its
+// environment.
+func (t *tie) prepare(spec Spec, attr *os.ProcAttr) error {
+	if len(spec.InterruptEnv) == 0 {
+		return nil
+	}
+	inherit := windows.SecurityAttributes{InheritHandle: 1}
+	inherit.Length = uint32(unsafe.Sizeof(inherit))
+	event, err := windows.CreateEvent(&inherit, 0, 0, nil) // resets itself
+	if err != nil {
+		return os.NewSyscallError("CreateEvent", err)
+	}
+	t.interrupt = event
+	attr.Sys.AdditionalInheritedHandles = append(attr.Sys.AdditionalInheritedHandles, syscall.Handle(event))
+	for _, name := range spec.InterruptEnv {
+		attr.Env = slices.DeleteFunc(attr.Env, func(kv string) bool { return envName(kv) == envName(name+"=") })
+		attr.Env = append(attr.Env, fmt.Sprintf("%s=%d", name, event))
+	}
+	return nil
 }
 
 // sysProcAttr starts a process suspended if it is to be put into a job, so
@@ -112,6 +136,17 @@ func (t *tie) release() {
 		windows.CloseHandle(t.job)
 		t.job = 0
 	}
+	if t.interrupt != 0 {
+		windows.CloseHandle(t.interrupt)
+		t.interrupt = 0
+	}
+}
+
+func (p *Process) interruptTree() error {
+	if p.tie.interrupt == 0 {
+		return fmt.Errorf("interrupt: %w", errors.ErrUnsupported)
+	}
+	return os.NewSyscallError("SetEvent", windows.SetEvent(p.tie.interrupt))
 }
 
 func (p *Process) terminateTree() error {
