@@ -71,6 +71,23 @@ type Config struct {
 	// NoStderrInErrors keeps the server's stderr out of what the client is
 	// told (SEC-3).
 	NoStderrInErrors bool
+
+	Dev Dev
+}
+
+// Dev has the settings of a supervisor that builds its server while somebody
+// edits it. All are empty in one that does not.
+type Dev struct {
+	// Project is the directory with the sources, as it was named; empty: the
+	// working directory of the server.
+	Project string
+	// Watch has paths and globs, relative to the project; those that start
+	// with ! are left out.
+	Watch []string
+	// Build is the command that builds the server, run by a shell.
+	Build string
+	// Shadow is auto, off, or the directory for copies of the executable.
+	Shadow string
 }
 
 // HoldBytes bounds the size of all requests that wait at one time.

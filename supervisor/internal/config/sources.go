@@ -31,13 +31,22 @@ const (
 // Origins has the origin of each setting by the name of its flag.
 type Origins map[string]string
 
-// fileFlag names the flag for the configuration file.
-const fileFlag = "config"
+// Flags that say where a configuration file is. projectFile is the name of the
+// one in a project.
+const (
+	fileFlag    = "config"
+	projectFlag = "project"
+	projectFile = "holdfast.toml"
+)
+
+// ofDev are settings that not all commands have; a file may be for several.
+var ofDev = []string{"watch", "build", "shadow"}
 
 // Load completes flags that were not given from HOLDFAST_* variables and then
 // from a file: that of --config or HOLDFAST_CONFIG, else config.toml in
 // holdfast's folder of the user's configuration directory, if there is one. It
-// never looks into the working directory (SEC-1).
+// never looks into the working directory; where --project names a directory, a
+// holdfast.toml in it counts before the user's (SEC-1).
 //
 // A setting has the name of its flag; in the environment max-frame is
 // HOLDFAST_MAX_FRAME, in the file it is
@@ -60,15 +69,20 @@ func Load(flags *pflag.FlagSet, environ []string) (Origins, error) {
 	}); err != nil {
 		return nil, err
 	}
-	path, chosen, err := filePath(flags)
+	files, err := filePaths(flags)
 	if err != nil {
 		return nil, err
 	}
-	settings, err := fromFile(path, chosen)
-	if err != nil {
-		return nil, err
+	for _, f := range files {
+		settings, err := fromFile(f.path, f.chosen)
+		if err != nil {
+			return nil, err
+		}
+		if err := apply(flags, origins, settings, OriginFile, func(name string) string { return f.path + ": " + name }); err != nil {
+			return nil, err
+		}
 	}
-	return origins, apply(flags, origins, settings, OriginFile, func(name string) string { return path + ": " + name })
+	return origins, nil
 }
 
 // apply sets the flags that nothing before has set. where names a setting as
@@ -76,8 +90,8 @@ func Load(flags *pflag.FlagSet, environ []string) (Origins, error) {
 func apply(flags *pflag.FlagSet, origins Origins, k *koanf.Koanf, origin string, where func(string) string) error {
 	for _, name := range slices.Sorted(maps.Keys(k.All())) {
 		f := flags.Lookup(name)
-		if f == nil || name == "help" || origin == OriginFile && name == fileFlag {
-			if origin == OriginFile {
+		if f == nil || name == "help" || origin == OriginFile && (name == fileFlag || name == projectFlag) {
+			if origin == OriginFile && !slices.Contains(ofDev, name) {
 				return fmt.Errorf("%s: no such setting; `holdfast run --help` lists them", where(name))
 			}
 			continue // HOLDFAST_* is also where workers and tests keep things
@@ -115,24 +129,45 @@ func fromEnvironment(environ []string) (*koanf.Koanf, error) {
 	return k, err
 }
 
-// filePath returns the configuration file, and whether somebody named it.
-func filePath(flags *pflag.FlagSet) (path string, chosen bool, err error) {
-	if f := flags.Lookup(fileFlag); f != nil && f.Value.String() != "" {
-		path, err := filepath.Abs(f.Value.String())
-		return path, true, err
+// source is a configuration file, which has to exist if somebody chose it.
+type source struct {
+	path   string
+	chosen bool
+}
+
+// filePaths returns the configuration files, the one that wins first.
+func filePaths(flags *pflag.FlagSet) ([]source, error) {
+	var files []source
+	if path := valueOf(flags, fileFlag); path != "" {
+		path, err := filepath.Abs(path)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, source{path, true})
 	}
-	dir, err := os.UserConfigDir()
-	if err != nil {
-		return "", false, nil //nolint:nilerr // without a home there is no such file
+	if dir := valueOf(flags, projectFlag); dir != "" {
+		path, err := filepath.Abs(filepath.Join(dir, projectFile))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, source{path: path})
 	}
-	return filepath.Join(dir, "holdfast", "config.toml"), false, nil
+	if dir, err := os.UserConfigDir(); err == nil && valueOf(flags, fileFlag) == "" {
+		files = append(files, source{path: filepath.Join(dir, "holdfast", "config.toml")})
+	}
+	return files, nil
+}
+
+func valueOf(flags *pflag.FlagSet, name string) string {
+	f := flags.Lookup(name)
+	if f == nil {
+		return ""
+	}
+	return f.Value.String()
 }
 
 func fromFile(path string, chosen bool) (*koanf.Koanf, error) {
 	k := koanf.New("/") // names have no separator
-	if path == "" {
-		return k, nil
-	}
 	text, err := readPrivate(path)
 	if errors.Is(err, fs.ErrNotExist) && !chosen {
 		return k, nil

@@ -149,3 +149,56 @@ func FuzzFile(f *testing.F) {
 		}
 	})
 }
+
+// SEC-1: a file in a project counts where --project names the project, before
+// that of the user, behind one that --config names; and nowhere else.
+func TestSEC1Project(t *testing.T) {
+	noHome(t)
+	project := t.TempDir()
+	if err := os.WriteFile(filepath.Join(project, projectFile), []byte("hold-max = 7\nwatch = ['a', '!b']\nbuild = 'make'"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	withDev := func(args ...string) (*pflag.FlagSet, *Config) {
+		flags, c := flagSet(t)
+		flags.StringVar(&c.Dev.Project, projectFlag, "", "")
+		flags.StringArrayVar(&c.Dev.Watch, "watch", nil, "")
+		flags.StringVar(&c.Dev.Build, "build", "", "")
+		if err := flags.Parse(args); err != nil {
+			t.Fatal(err)
+		}
+		return flags, c
+	}
+	t.Chdir(project)
+	flags, c := withDev()
+	if _, err := Load(flags, nil); err != nil || c.HoldMax == 7 {
+		t.Errorf("a project that nobody named was read: %v, %+v", err, c)
+	}
+	flags, c = withDev("--"+projectFlag, project)
+	if _, err := Load(flags, nil); err != nil || c.HoldMax != 7 || strings.Join(c.Dev.Watch, "|") != "a|!b" || c.Dev.Build != "make" {
+		t.Errorf("Load() = %v, %+v", err, c)
+	}
+	flags, c = withDev("--"+projectFlag, project, "--config", file(t, "hold-max = 8"))
+	if _, err := Load(flags, nil); err != nil || c.HoldMax != 8 || c.Dev.Build != "make" {
+		t.Errorf("beside --config: Load() = %v, %+v", err, c)
+	}
+	flags, _ = withDev("--"+projectFlag, project)
+	if err := os.Chmod(filepath.Join(project, projectFile), 0o646); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(flags, nil); err == nil || !strings.Contains(err.Error(), "can be written by others") {
+		t.Errorf("a file of others: %v", err)
+	}
+}
+
+// Settings of dev may stand in the user's file, which run reads as well.
+func TestSettingsOfDev(t *testing.T) {
+	noHome(t)
+	flags, _ := flagSet(t, "--config", file(t, "shadow = 'off'"))
+	if _, err := Load(flags, nil); err != nil {
+		t.Error(err)
+	}
+	flags, _ = flagSet(t, "--config", file(t, "project = '/x'"))
+	if _, err := Load(flags, nil); err == nil || !strings.Contains(err.Error(), "no such setting") {
+		t.Errorf("a file that names a project: %v", err)
+	}
+}
