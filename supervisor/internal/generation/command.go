@@ -27,6 +27,9 @@ type Command struct {
 	Env []string
 	// Bridge is the path of holdfast-worker where it is given, else empty.
 	Bridge string
+	// Stand, if set, returns what to start in place of the server's executable,
+	// and the executable as it was when that was made.
+	Stand func(path string) (run string, as os.FileInfo, err error)
 }
 
 // String returns the command as a person would type it.
@@ -53,17 +56,17 @@ func (c Command) Program() string {
 
 // resolved is a Command as it is started once.
 type resolved struct {
-	path   string
-	args   []string
-	server string // file of the server: path, or what the bridge runs
+	path string
+	args []string
+	file File // of the server: path, or what the bridge runs
 }
 
 func (c Command) resolve() (resolved, error) {
 	if c.Worker != "" {
-		path, err := proc.LookPath(c.Worker, c.Dir, c.Env)
-		return resolved{path, c.Args, path}, err
+		path, file, err := c.resolveServer(c.Worker)
+		return resolved{path, c.Args, file}, err
 	}
-	server, err := proc.LookPath(c.Args[0], c.Dir, c.Env)
+	server, file, err := c.resolveServer(c.Args[0])
 	if err != nil {
 		return resolved{}, err
 	}
@@ -71,16 +74,34 @@ func (c Command) resolve() (resolved, error) {
 	if err != nil {
 		return resolved{}, err
 	}
-	return resolved{bridge, append([]string{"bridge", "--", server}, c.Args[1:]...), server}, nil
+	return resolved{bridge, append([]string{"bridge", "--", server}, c.Args[1:]...), file}, nil
+}
+
+// resolveServer returns what to start for the server, and its executable as it
+// is.
+func (c Command) resolveServer(name string) (string, File, error) {
+	path, err := proc.LookPath(name, c.Dir, c.Env)
+	if err != nil {
+		return "", File{}, err
+	}
+	if c.Stand == nil {
+		return path, FileNow(path), nil
+	}
+	run, as, err := c.Stand(path)
+	return run, File{path, as}, err
 }
 
 // Server returns the file of the server as it is now.
 func (c Command) Server() (File, error) {
-	what, err := c.resolve()
+	name := c.Worker
+	if name == "" {
+		name = c.Args[0]
+	}
+	path, err := proc.LookPath(name, c.Dir, c.Env)
 	if err != nil {
 		return File{}, err
 	}
-	return FileNow(what.server), nil
+	return FileNow(path), nil
 }
 
 // File is an executable as it was at some time.

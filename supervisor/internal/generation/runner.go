@@ -78,7 +78,7 @@ func (p *process) start(pluginEnv []string) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.file = FileNow(what.server)
+	p.file = what.file
 	if p.stopped {
 		files.closeOurs()
 		return context.Canceled
