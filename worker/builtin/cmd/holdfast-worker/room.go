@@ -15,5 +15,6 @@ func roomCommand(_ []string, _ *os.File) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	cmd.AddCommand(roomCheckCommand())
 	return cmd
 }
