@@ -14,10 +14,10 @@ LINT := $(CACHE)/bin/golangci-lint-$(GOLANGCI_VERSION)
 # Inputs, not seconds: before Go 1.27 a fuzz run that ends by its time may call
 # that a failure (golang/go#75804).
 FUZZTIME ?= 50000x
-# Whose targets they are; the parsers of what clients, servers and supervisors
-# send are fuzzed for each change.
+# Whose targets they are; the parsers of what clients, servers, supervisors and
+# users give are fuzzed for each change.
 FUZZED  ?= $(MODULES:%=%/...)
-PARSERS := internal/line internal/envelope worker worker/builtin/internal/bridge
+PARSERS := internal/line internal/envelope worker worker/builtin/internal/bridge worker/builtin/internal/ipynb
 
 .DEFAULT_GOAL := check
 
@@ -132,7 +132,8 @@ $(LINT):
 	mv $(CACHE)/bin/golangci-lint $@
 
 .PHONY: deps
-deps: ## Install the pinned npm packages of the tests into .cache
+deps: ## Install what the tests need: npm packages into .cache, Debian packages where root
+	scripts/apt.sh python3-nbformat
 	scripts/deps.sh
 
 .PHONY: deps-extended
