@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,7 +72,7 @@ nothing. A worker that cannot be started changes nothing.`,
 			case err != nil:
 				return fmt.Errorf("swap: %w", err)
 			case result.Error != "" && result.Generation != 0:
-				return fmt.Errorf("%s; generation %d still serves", result.Error, result.Generation)
+				return fmt.Errorf("generation %d still serves: %s", result.Generation, result.Error)
 			case result.Error != "":
 				return errors.New(result.Error)
 			}
@@ -100,10 +101,15 @@ func printStatus(w io.Writer, s control.Status) {
 	switch {
 	case k.Generation != 0:
 		fmt.Fprintf(w, "  worker      %s, generation %d, pid %d, up %s%s\n", k.State, k.Generation, k.Pid, ago(k.Since), outdated(k.Outdated))
+	case k.State == "resting":
+		fmt.Fprintln(w, "  worker      none: the first request that needs one starts it")
 	case k.Reason != "":
 		fmt.Fprintf(w, "  worker      none: %s; next try in %s, or now with `holdfast swap --pid %d`\n", k.Reason, until(k.RetryAt), s.Pid)
 	default:
 		fmt.Fprintf(w, "  worker      %s\n", k.State)
+	}
+	if s.Build != nil {
+		printBuild(w, *s.Build)
 	}
 	fmt.Fprintf(w, "  charged     %d crashes, %d upgrades\n", k.Crashes, k.Handoffs)
 	for _, c := range s.Client.Calls {
@@ -137,13 +143,18 @@ type target struct {
 	version  string
 	self     generation.File
 	settings map[string]control.Setting
+	swap     swapper
+	shop     *workshop
 }
+
+// Swap replaces the worker.
+func (t target) Swap(ctx context.Context) (supervise.Outcome, error) { return t.swap(ctx) }
 
 // Status returns what the supervisor tells of itself.
 func (t target) Status() control.Status {
 	return control.Status{
 		Pid: os.Getpid(), Version: t.version, Started: t.started, Outdated: t.self.Replaced(),
 		Command: t.command.String(), Dir: t.command.Dir, Settings: t.settings,
-		Worker: t.Supervisor.Status(), Client: t.edge.Status(),
+		Worker: t.Supervisor.Status(), Client: t.edge.Status(), Build: t.shop.status(),
 	}
 }

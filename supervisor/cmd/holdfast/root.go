@@ -64,7 +64,7 @@ Exit codes: 0 the session ended, 1 failure, 2 wrong usage.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newRun(std, signals), newStatus(), newSwap(), newVersion())
+	root.AddCommand(newRun(std, signals), newDev(std, signals), newStatus(), newSwap(), newInstall(), newUninstall(), newVersion())
 	return root
 }
 

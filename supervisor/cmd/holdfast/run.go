@@ -102,7 +102,7 @@ func serve(c config.Config, settings map[string]control.Setting, std streams, si
 		return usageError{err}
 	}
 	if term.IsTerminal(int(std.in.Fd())) {
-		return usageError{errors.New("run speaks MCP on stdin and is started by an MCP client, not from a terminal; " +
+		return usageError{errors.New("it speaks MCP on stdin and is started by an MCP client, not from a terminal; " +
 			"README.md shows how to add it to one")}
 	}
 	dir, err := c.WorkDir()
@@ -132,12 +132,18 @@ func serve(c config.Config, settings map[string]control.Setting, std streams, si
 	if err := command.CheckBridge(); err != nil {
 		return err
 	}
+	shop, err := openWorkshop(c, command, values(secrets), log)
+	if err != nil {
+		return usageError{err}
+	}
+	defer shop.Close()
+	command.Stand = shop.stand()
 	var remembered *memories
 	if !c.NoCache {
 		remembered = openMemories(command, secrets, log)
 		defer remembered.Close()
 	}
-	return serveClient(c, settings, std, signals, log, remembered, generation.Config{
+	return serveClient(c, settings, std, signals, log, remembered, shop, generation.Config{
 		Command: command, StartTimeout: c.StartTimeout, MaxFrame: int(c.MaxFrame), SocketDir: dirs.Path, Version: version(),
 		Stderr: ring.Options{Mask: values(secrets), Sink: func(line string) {
 			log.Info("server", zap.String(logging.FieldLine, line))
@@ -147,7 +153,7 @@ func serve(c config.Config, settings map[string]control.Setting, std streams, si
 
 func serveClient(
 	c config.Config, settings map[string]control.Setting, std streams, signals <-chan os.Signal,
-	log *zap.Logger, remembered *memories, g generation.Config,
+	log *zap.Logger, remembered *memories, shop *workshop, g generation.Config,
 ) error {
 	var supervisor *supervise.Supervisor
 	log.Info("supervising", zap.String(logging.FieldCommand, g.Command.String()), zap.String(logging.FieldPath, g.Command.Dir))
@@ -160,14 +166,17 @@ func serveClient(
 			StartTimeout: c.StartTimeout, InitializeTimeout: c.InitializeTimeout, DiscoverTimeout: c.DiscoverTimeout,
 			ForwardStale: c.StaleSchema == config.ForwardStale,
 			HoldTimeout:  c.HoldTimeout, HoldRequests: c.HoldMax, HoldBytes: config.HoldBytes,
-			ReplayAnnotated: c.ReplayAnnotated,
+			ReplayAnnotated: c.ReplayAnnotated, Lazy: shop.builds(),
 		},
 	})
 	supervisor = supervise.New(supervise.Config{
 		Command: g.Command.Program(),
 		Edge:    edgeOf{edge, remembered}, Log: log, Policy: c.Restart, Mode: supervise.Mode(c.Swap), HideStderr: c.NoStderrInErrors,
-		StartTimeout: c.StartTimeout, DrainTimeout: c.DrainTimeout, HangTimeout: c.HangTimeout,
+		StartTimeout: c.StartTimeout, DrainTimeout: c.DrainTimeout, HangTimeout: c.HangTimeout, Lazy: shop.builds(),
 		Start: func(ctx context.Context, n uint64, resolved func()) (supervise.Worker, error) {
+			if err := shop.ready(ctx); err != nil {
+				return nil, err
+			}
 			g := g
 			g.Resolved = resolved
 			w, err := generation.Start(ctx, n, g)
@@ -177,18 +186,20 @@ func serveClient(
 			return w, nil
 		},
 	})
+	swap := shop.swap(supervisor)
 	ctx, cancel := context.WithCancel(context.Background())
 	var group oklog.Group
+	group.Add(func() error { return shop.run(ctx) }, func(error) { cancel() })
 	group.Add(func() error { return supervisor.Run(ctx) }, func(error) { cancel() })
 	group.Add(func() error { return edge.Run(ctx) }, func(error) { cancel() })
 	group.Add(func() error {
 		serveControl(ctx, target{
 			Supervisor: supervisor, started: time.Now(), edge: edge, command: g.Command, version: g.Version, self: self(),
-			settings: settings,
+			settings: settings, swap: swap, shop: shop,
 		}, g.SocketDir, log)
 		return nil
 	}, func(error) { cancel() })
-	group.Add(func() error { return obey(ctx, signals, supervisor, log) }, func(error) { cancel() })
+	group.Add(func() error { return obey(ctx, signals, swap, log) }, func(error) { cancel() })
 	return group.Run()
 }
 
@@ -210,8 +221,12 @@ func self() generation.File {
 	return generation.FileNow(path)
 }
 
+// swapper replaces the worker, building the new one first where that is how it
+// is made.
+type swapper func(context.Context) (supervise.Outcome, error)
+
 // obey acts on signals until one ends the session.
-func obey(ctx context.Context, signals <-chan os.Signal, supervisor *supervise.Supervisor, log *zap.Logger) error {
+func obey(ctx context.Context, signals <-chan os.Signal, swap swapper, log *zap.Logger) error {
 	var swaps sync.WaitGroup
 	defer swaps.Wait()
 	for {
@@ -224,7 +239,7 @@ func obey(ctx context.Context, signals <-chan os.Signal, supervisor *supervise.S
 				return nil
 			}
 			swaps.Go(func() { // ends with the swap, or with the supervisor
-				if o, err := supervisor.Swap(ctx); err == nil && o.Err != nil {
+				if o, err := swap(ctx); err == nil && o.Err != nil {
 					log.Warn("swap failed", zap.Error(o.Err))
 				}
 			})

@@ -72,11 +72,12 @@ type Config struct {
 	// told (SEC-3).
 	NoStderrInErrors bool
 
-	Dev Dev
+	// Dev is nil unless the server is built anew while somebody edits it.
+	Dev *Dev
 }
 
 // Dev has the settings of a supervisor that builds its server while somebody
-// edits it. All are empty in one that does not.
+// edits it.
 type Dev struct {
 	// Project is the directory with the sources, as it was named; empty: the
 	// working directory of the server.
@@ -88,6 +89,9 @@ type Dev struct {
 	Build string
 	// Shadow is auto, off, or the directory for copies of the executable.
 	Shadow string
+	// Kind is what kind of project it was taken for, Missing what could not be
+	// guessed; both are for people.
+	Kind, Missing string
 }
 
 // HoldBytes bounds the size of all requests that wait at one time.
@@ -167,17 +171,24 @@ func (c Config) validateTimes() error {
 }
 
 // WorkDir returns the absolute working directory of the server.
-func (c Config) WorkDir() (string, error) {
-	dir, err := filepath.Abs(c.Dir)
+func (c Config) WorkDir() (string, error) { return Directory("--cwd", c.Dir, "") }
+
+// Directory returns the directory that a setting names as an absolute path, that
+// of otherwise if it names none. An empty path is the working directory.
+func Directory(setting, path, otherwise string) (string, error) {
+	if path == "" {
+		path = otherwise
+	}
+	dir, err := filepath.Abs(path)
 	if err != nil {
-		return "", fmt.Errorf("--cwd %s: %w", c.Dir, err)
+		return "", fmt.Errorf("%s %s: %w", setting, path, err)
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
-		return "", fmt.Errorf("--cwd: %w", err)
+		return "", fmt.Errorf("%s: %w", setting, err)
 	}
 	if !info.IsDir() {
-		return "", fmt.Errorf("--cwd %s: not a directory", dir)
+		return "", fmt.Errorf("%s %s: not a directory", setting, dir)
 	}
 	return dir, nil
 }

@@ -160,6 +160,7 @@ func TestSEC1Project(t *testing.T) {
 	}
 	withDev := func(args ...string) (*pflag.FlagSet, *Config) {
 		flags, c := flagSet(t)
+		c.Dev = &Dev{}
 		flags.StringVar(&c.Dev.Project, projectFlag, "", "")
 		flags.StringArrayVar(&c.Dev.Watch, "watch", nil, "")
 		flags.StringVar(&c.Dev.Build, "build", "", "")

@@ -9,7 +9,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/holdfast-mcp/holdfast/protocol"
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/proxy"
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/rebuild"
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/supervise"
 )
 
@@ -26,6 +28,8 @@ type Status struct {
 	Settings map[string]Setting `json:"settings,omitempty"`
 	Worker   supervise.Status   `json:"worker"`
 	Client   proxy.Status       `json:"client"`
+	// Build is what is built, nil in a supervisor that builds nothing.
+	Build *rebuild.Status `json:"build,omitempty"`
 }
 
 // Setting is a value and where it comes from: default, flag, environment or
@@ -73,8 +77,13 @@ func Serve(ctx context.Context, path string, target Target) error {
 func swap(w http.ResponseWriter, r *http.Request, target Target) {
 	outcome, err := target.Swap(r.Context())
 	result := SwapResult{Generation: outcome.Generation}
-	if err = errors.Join(err, outcome.Err); err != nil {
+	switch told, ok := errors.AsType[*protocol.Error](outcome.Err); {
+	case err != nil:
 		result.Error = err.Error()
+	case ok:
+		result.Error = told.Message // its kind is for clients
+	case outcome.Err != nil:
+		result.Error = outcome.Err.Error()
 	}
 	reply(w, result)
 }

@@ -91,6 +91,22 @@ func (c Command) resolveServer(name string) (string, File, error) {
 	return run, File{path, as}, err
 }
 
+// Place returns the path of the server's executable, whether it exists or not;
+// empty if it is searched for by its name.
+func (c Command) Place() string {
+	name := c.Worker
+	if name == "" {
+		name = c.Args[0]
+	}
+	if !strings.ContainsRune(filepath.ToSlash(name), '/') {
+		return ""
+	}
+	if filepath.IsAbs(name) {
+		return filepath.Clean(name)
+	}
+	return filepath.Join(c.Dir, name)
+}
+
 // Server returns the file of the server as it is now.
 func (c Command) Server() (File, error) {
 	name := c.Worker

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -36,11 +37,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	text := e.What
-	for _, line := range e.Output {
-		text += "\n" + line
-	}
-	return text
+	return strings.Join(append([]string{e.What}, e.Output...), "\n")
 }
 
 // command is the build, as a person would type it.

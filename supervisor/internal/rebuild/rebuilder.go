@@ -219,7 +219,7 @@ func (b *Rebuilder) Run(ctx context.Context) error {
 // await waits for what ends with the context.
 func (b *Rebuilder) await() {
 	if b.job != nil {
-		<-b.job.done
+		_ = <-b.job.done // nobody wants the result any more
 	}
 	for range b.replaces {
 		<-b.replaced

@@ -60,12 +60,12 @@ func (w *Watcher) Dirs() int { return len(w.fs.WatchList()) }
 
 // Run passes changes on until ctx ends. Errors that leave some directory
 // unwatched are given to report.
-func (w *Watcher) Run(ctx context.Context, report func(error)) error {
-	defer w.fs.Close()
+func (w *Watcher) Run(ctx context.Context, report func(error)) {
+	defer func() { _ = w.fs.Close() }()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case e := <-w.fs.Events:
 			w.take(ctx, e, report)
 		case err := <-w.fs.Errors:

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -97,7 +98,7 @@ func inspectContent(f io.ReaderAt, size int64) (kind, error) {
 		end, err = elfEnd(f)
 	case bytes.HasPrefix(head, []byte("MZ")):
 		end, err = peEnd(f)
-	case isMachO(head):
+	case slices.Contains(machOMagics, string(head)):
 		end, err = machoEnd(f)
 	default:
 		return script, nil
@@ -138,14 +139,8 @@ func peEnd(f io.ReaderAt) (end int64, err error) {
 	return end, nil
 }
 
-func isMachO(head []byte) bool {
-	for _, magic := range []string{"\xfe\xed\xfa\xce", "\xfe\xed\xfa\xcf", "\xce\xfa\xed\xfe", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe"} {
-		if string(head) == magic {
-			return true
-		}
-	}
-	return false
-}
+// machOMagics begin a Mach-O file, thin in both orders of bytes or fat.
+var machOMagics = []string{"\xfe\xed\xfa\xce", "\xfe\xed\xfa\xcf", "\xce\xfa\xed\xfe", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe"}
 
 func machoEnd(f io.ReaderAt) (end int64, err error) {
 	if fat, err := macho.NewFatFile(f); err == nil {
