@@ -191,6 +191,14 @@ func (c *Conn) Retire() {
 // answer for a moment.
 func (c *Conn) Drained() <-chan struct{} { return c.drained }
 
+// ChainUntil returns until when the client may go on with what the worker has
+// begun, the zero Time if there is nothing.
+func (c *Conn) ChainUntil() time.Time {
+	var until time.Time
+	c.proxy.do(func(s *session.Session, _ *session.Output) { until = s.ChainUntil(c.link) })
+	return until
+}
+
 // Hung reports whether answers are due and nothing at all has come for d, not
 // even an answer to a ping (SUP-11). It is to be called several times in d: a
 // longer pause means that we did not run ourselves, because the machine was

@@ -130,6 +130,11 @@ func (s *Session) admit(r *request, now time.Time, out *Output) {
 		return
 	}
 	out.Demand = out.Demand || s.limits.Lazy && s.serving == 0 && needsWorker(r.method)
+	if on := s.nextOfChain(r); on != 0 {
+		s.expect(r)
+		s.put(r, on, out)
+		return
+	}
 	fresh := r.method == methodInitialize && s.spoilt()
 	waits := s.serving == 0 || s.told.pending != nil || fresh
 	if waits && (s.queued >= s.limits.HoldRequests || s.queueSize+len(r.payload) > s.limits.HoldBytes) {
@@ -205,7 +210,12 @@ func (s *Session) send(r *request, out *Output) {
 	if s.answerLost(r, out) || s.refusesStale(r, out) {
 		return
 	}
-	r.link = s.serving
+	s.put(r, s.serving, out)
+}
+
+// put puts a request on a link.
+func (s *Session) put(r *request, on Link, out *Output) {
+	r.link = on
 	r.attempts++
 	s.sent[r.number] = r
 	if r.method != methodListen {

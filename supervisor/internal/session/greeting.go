@@ -29,6 +29,8 @@ func (s *Session) greetingDue() (time.Time, bool) {
 	switch {
 	case p == nil || s.told.initialize != nil:
 		return time.Time{}, false
+	case s.resting:
+		return p.arrived, true // it would wait for nothing
 	case s.memory.Initialize != nil:
 		return p.arrived.Add(earlyAfter), true
 	case s.limits.InitializeTimeout > 0 && s.traits.Legacy != No:
@@ -44,6 +46,8 @@ func (s *Session) probeDue(r *request) (time.Time, bool) {
 		from = s.began // clients count from the start of our process
 	}
 	switch {
+	case s.resting:
+		return from, true
 	case s.memory.Discover != nil:
 		return from.Add(earlyAfter), true
 	case s.limits.DiscoverTimeout > 0 && !s.traits.onlyModern():

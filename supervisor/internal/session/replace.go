@@ -132,7 +132,7 @@ func (s *Session) Retire(l Link, out *Output) {
 // answered what it had. Open listens do not count.
 func (s *Session) Drained(of Link) bool {
 	l := s.links[of]
-	return l != nil && (l.phase == draining || l.phase == dismissed) && l.active == 0
+	return l != nil && (l.phase == draining || l.phase == dismissed) && l.active == 0 && !s.hasChain(of)
 }
 
 // Ping asks a worker for a sign of life; the answer goes nowhere.
@@ -296,7 +296,7 @@ func (s *Session) wantsWarnings() bool {
 
 // Starting tells the session that a worker is about to start: what comes now
 // waits for it.
-func (s *Session) Starting() { s.down = nil }
+func (s *Session) Starting() { s.down, s.resting = nil, false }
 
 // Down tells the session that no worker can serve for now, and why. What waits
 // is answered at once, and so is what comes until the next start: initialize
@@ -362,6 +362,7 @@ func (s *Session) Lost(l Link, loss Loss, now time.Time, out *Output) {
 		}
 	}
 	s.withdrawQuestions(l, loss, out)
+	s.loseChains(l)
 	if diedOfProbe {
 		s.deadly = true
 		s.settleProbes("the server does not survive it", out)

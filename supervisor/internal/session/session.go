@@ -24,6 +24,9 @@ type Limits struct {
 	DiscoverTimeout   time.Duration
 	// Lazy: no worker is started before a request demands it (SEC-7).
 	Lazy bool
+	// ChainTimeout is how long a worker that is replaced waits for the next
+	// request of a chain that it has begun; 0: not at all.
+	ChainTimeout time.Duration
 	// HoldRequests and HoldBytes bound what may wait at one time; a request
 	// beyond either is refused as worker_unavailable.
 	HoldRequests int
@@ -66,12 +69,15 @@ type Session struct {
 
 	links   map[Link]*link
 	serving Link
+	resting bool            // nothing is started before a request demands it
 	down    *protocol.Error // why nothing can serve; nil while something may
 	// demandAt is when a request may demand a start although down is set.
 	demandAt time.Time
 
 	asked     map[int32]question // requests of workers that the client has to answer
 	lastAsked int32
+
+	chains map[state]*chain // that workers have begun
 
 	rootsChanged bool // client said so while nothing served
 
@@ -220,12 +226,14 @@ func New(limits Limits, version string, began time.Time, traits Traits) *Session
 		version: version,
 		began:   began,
 		traits:  traits,
+		resting: limits.Lazy,
 		sent:    make(map[uint64]*request),
 		own:     make(map[uint64]ownCall),
 		byID:    make(map[string]uint64),
 		byToken: make(map[string]uint64),
 		links:   make(map[Link]*link),
 		asked:   make(map[int32]question),
+		chains:  make(map[state]*chain),
 
 		readOnly: make(map[string]bool),
 		cursors:  make(map[string]Link),
@@ -267,6 +275,7 @@ func (s *Session) Deadline() (time.Time, bool) {
 	if at, due := s.listDeadline(); due {
 		d.add(at)
 	}
+	s.chainDeadline(&d)
 	for _, it := range s.queue {
 		if r := it.request; r != nil && expires(r) {
 			d.add(r.since.Add(s.limits.HoldTimeout))
@@ -280,6 +289,7 @@ func (s *Session) Deadline() (time.Time, bool) {
 func (s *Session) Expire(now time.Time, out *Output) {
 	s.greetDue(now, out)
 	s.checkDue(now, out)
+	s.endChains(now)
 	s.dropQueued(func(r *request) bool {
 		if !expires(r) || now.Before(r.since.Add(s.limits.HoldTimeout)) {
 			return false

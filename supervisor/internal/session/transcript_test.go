@@ -300,6 +300,10 @@ func parseLimits(t *testing.T, s string) Limits {
 			l.InitializeTimeout, _ = time.ParseDuration(value)
 		case "discover":
 			l.DiscoverTimeout, _ = time.ParseDuration(value)
+		case "start-on-demand":
+			l.Lazy = true
+		case "chain":
+			l.ChainTimeout, _ = time.ParseDuration(value)
 		case "stale":
 			l.ForwardStale = value == "forward"
 		case "requests":
@@ -362,6 +366,9 @@ func (p *player) show() {
 	}
 	if p.out.Refused != 0 {
 		fmt.Fprintf(&p.text, "    %d refused: %s\n", p.out.Refused, p.out.RefusedReason)
+	}
+	if p.out.Demand && p.limits.Lazy {
+		p.text.WriteString("    demands a start\n")
 	}
 	if p.out.Renew != 0 {
 		fmt.Fprintf(&p.text, "    %d is renewed\n", p.out.Renew)

@@ -267,6 +267,9 @@ func (s *Session) learn(r *request, result []byte, out *Output) {
 		}
 		s.learnList(kind, r, result, out)
 	}
+	if r.modern {
+		s.openChain(r.link, result)
+	}
 	switch r.method {
 	case methodInitialize:
 		s.told.initialize = r.payload

@@ -3,6 +3,7 @@ package supervise
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -261,7 +262,8 @@ func (l *life) await(ctx context.Context, conn Conn) (stop string, planned bool)
 	drain := l.drainAsk
 	ready := false
 	var drained <-chan struct{}
-	var overdue <-chan time.Time
+	overdue := time.NewTimer(math.MaxInt64)
+	defer overdue.Stop()
 	for {
 		select {
 		case <-conn.Ended():
@@ -290,12 +292,14 @@ func (l *life) await(ctx context.Context, conn Conn) (stop string, planned bool)
 			// one before.
 			conn.Retire()
 			drained = conn.Drained()
-			timer := time.NewTimer(l.s.config.DrainTimeout)
-			defer timer.Stop()
-			overdue = timer.C
+			overdue.Reset(l.s.config.DrainTimeout)
 		case <-drained:
 			return "was replaced", true
-		case <-overdue:
+		case <-overdue.C:
+			if more := time.Until(conn.ChainUntil()); more > 0 {
+				overdue.Reset(more)
+				continue
+			}
 			return "was replaced, and had not answered within the drain timeout of " + l.s.config.DrainTimeout.String(), false
 		}
 	}

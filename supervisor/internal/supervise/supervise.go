@@ -46,6 +46,9 @@ type Conn interface {
 	// Drained is closed when a connection that served before has answered
 	// what it had, some time after the last answer.
 	Drained() <-chan struct{}
+	// ChainUntil returns until when a drain may wait for a request that belongs
+	// to what the worker has begun, the zero Time if it need not.
+	ChainUntil() time.Time
 	// Ended is closed when it is over.
 	Ended() <-chan struct{}
 	// State is valid at any time, its End after Ended.

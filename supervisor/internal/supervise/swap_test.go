@@ -54,6 +54,52 @@ func TestDrainDeadline(t *testing.T) {
 	})
 }
 
+// TestDrainChain: a chain of requests that the old worker has begun extends its
+// drain.
+func TestDrainChain(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		_, oldConn := w.serve(w.awaitStart(1, 0))
+		w.swap()
+		w.serve(w.awaitStart(2, 0))
+		began := time.Now()
+		oldConn.set(func(c *fakeConn) { c.chain = began.Add(25 * time.Second) })
+		<-oldConn.losses
+		if d := time.Since(began); d != 25*time.Second {
+			t.Errorf("ended after %v, want 25s", d)
+		}
+	})
+}
+
+// TestProbeIsNotCharged: EDGE-7. A server that dies of a probe is started again
+// at once.
+func TestProbeIsNotCharged(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		f, conn := w.serve(w.awaitStart(1, 0))
+		conn.set(func(c *fakeConn) { c.state.DiedOfProbe = true })
+		f.die(crashed)
+		w.serve(w.awaitStart(2, 0))
+		if got := w.s.Status(); got.Crashes != 0 || w.downs() > 0 {
+			t.Errorf("Status() = %+v, told %q", got, w.told)
+		}
+	})
+}
+
+// TestFreshSession: EDGE-7. A session that asks for another one gets it, as
+// often as it likes.
+func TestFreshSession(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		f, conn := w.serve(w.awaitStart(1, 0))
+		for range 2 * sessionBudget {
+			conn.set(func(c *fakeConn) { c.state.Renewed = true })
+			conn.end()
+			conn = <-f.conns
+		}
+		if got := w.s.Status(); f.isGone() || got.Generation != 1 || got.Crashes != 0 {
+			t.Errorf("Status() = %+v", got)
+		}
+	})
+}
+
 // SUP-6: a worker that is lost before it has answered anything, while its
 // replacement starts, answers nobody who waits for that one, and starts no
 // other beside it.

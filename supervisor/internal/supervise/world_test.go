@@ -75,6 +75,7 @@ type fakeConn struct {
 	promoted bool
 	unready  bool // it cannot be promoted yet
 	retired  bool
+	chain    time.Time
 	hung     bool
 }
 
@@ -325,6 +326,12 @@ func (c *fakeConn) Hung(time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.hung
+}
+
+func (c *fakeConn) ChainUntil() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.chain
 }
 
 func (c *fakeConn) set(f func(*fakeConn)) {
