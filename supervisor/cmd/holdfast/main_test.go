@@ -102,7 +102,7 @@ func TestVersion(t *testing.T) {
 
 // The help texts are what users see first; their changes are to be seen too.
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"dev", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"dev", "--help"}, {"install", "--help"}, {"uninstall", "--help"}} {
 		name := strings.TrimLeft(strings.Join(args, ""), "-")
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := call(t, args...)

@@ -19,21 +19,22 @@ type Change struct {
 	Name  string
 	// Server is the entry as it will be; without a command if it is taken out.
 	Server Server
-	// Backup is where the file as it was before is kept; empty if it is not,
-	// or no longer.
+	// Backup is where the file as it was before is kept; empty if there was
+	// none, and after an undo.
 	Backup string
-	// Exact is whether an undo restores the bytes of the whole file, Unwrapped
-	// whether it leaves the entry, without holdfast.
+	// Exact is whether an undo restores the bytes of the whole file, Removes
+	// whether it removes the file, Unwrapped whether it leaves the entry,
+	// without holdfast.
 	Exact     bool
+	Removes   bool
 	Unwrapped bool
 	// Dropped are flags of holdfast that an undo without a record loses.
 	Dropped []string
 
-	from    contents
-	to      []byte
-	removes bool // the file itself
-	record  *record
-	store   store
+	from   contents
+	to     []byte
+	record *record
+	store  store
 }
 
 // Diff returns the change as a unified diff.
@@ -42,7 +43,7 @@ func (c *Change) Diff() []byte {
 	if !c.from.exists {
 		before = os.DevNull
 	}
-	if c.removes {
+	if c.Removes {
 		after = os.DevNull
 	}
 	return diff.Diff(before, c.from.text, after, c.to)
@@ -70,7 +71,7 @@ func (c *Change) Apply() error {
 }
 
 func (c *Change) write(ready func() error) error {
-	if c.removes {
+	if c.Removes {
 		return c.from.remove(ready)
 	}
 	folder, file := os.FileMode(0o700), os.FileMode(0o600) // entries have secrets
@@ -220,6 +221,8 @@ func (c *Change) finish(doc document, base []byte, s Server, edits []edit) (*Cha
 	}
 	c.Server = s
 	c.record.Before, c.record.After = hash(c.record.before), hash(c.to)
-	c.Backup = c.store.backup(c.Place, c.Name)
+	if c.record.Existed {
+		c.Backup = c.store.backup(c.Place, c.Name)
+	}
 	return c, nil
 }

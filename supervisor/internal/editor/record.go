@@ -96,9 +96,11 @@ func (s store) save(p Place, r *record) error {
 	if err != nil {
 		return err
 	}
-	// The backup first: a record whose backup is not its own is noticed by the hash.
-	if err := s.write(s.backup(p, r.Name), r.before); err != nil {
-		return err
+	if r.Existed {
+		// Before the record: one whose backup is not its own is noticed by the hash.
+		if err := s.write(s.backup(p, r.Name), r.before); err != nil {
+			return err
+		}
 	}
 	return s.write(s.name(p, r.Name)+".json", append(text, '\n'))
 }

@@ -30,7 +30,7 @@ func (e Editor) Uninstall(p Place, name string) (*Change, error) {
 	}
 	c.Unwrapped = r == nil || r.Wrapped
 	if r != nil && r.After == hash(c.from.text) {
-		c.to, c.removes, c.Exact = r.before, !r.Existed, true
+		c.to, c.Removes, c.Exact = r.before, !r.Existed, true
 		return c, nil
 	}
 	var edits []edit
