@@ -74,16 +74,17 @@ func completeDev(c *config.Config, flags *pflag.FlagSet, origins config.Origins)
 			}
 		}
 	}
-	guess := rebuild.Infer(c.Dev.Project, command, c.Worker != "")
+	guess := rebuild.Infer(c.Dev.Project, command, c.Worker != "", c.Dev.Build != "")
 	if origins["watch"] == config.OriginDefault {
 		c.Dev.Watch = guess.Watch
 	}
 	if origins["build"] == config.OriginDefault {
 		c.Dev.Build, c.Dev.Missing = guess.Build, guess.Missing
 	}
-	if c.Dev.Kind = guess.Kind; guess.From != "" {
-		c.Dev.Kind = strings.TrimSpace(guess.Kind + " (" + guess.From + ")")
+	if len(c.Dev.Watch) == 0 {
+		c.Dev.Missing = guess.Missing
 	}
+	c.Dev.Kind = guess.Kind
 	return nil
 }
 

@@ -19,9 +19,9 @@ const maxPause = time.Minute
 //	                        another: perhaps it is the build's; once it has
 //	                        ended, one more build is due if the content is new
 //
-// A file that a build has written with the content that it had is an output of
-// that build. While it keeps that content it is nobody's edit, whoever wrote
-// it: another window builds the same project.
+// A file that a build has written with the content that it had is an output, for
+// as long as each build writes it. While it keeps its content it is nobody's
+// edit, whoever wrote it: another window may build the same project.
 //
 // So a build that writes into what is watched costs one more build and no
 // endless loop; one whose output is different each time is repeated after
@@ -86,6 +86,11 @@ func (c *changes) cancelled(content digest) {
 func (c *changes) ended(content digest) (again bool, pause time.Duration) {
 	c.init()
 	again, c.lost, c.cancels = c.lost, false, 0
+	for path := range c.outputs {
+		if !c.during[path] {
+			delete(c.outputs, path)
+		}
+	}
 	for path := range c.during {
 		now := content(path)
 		known, ok := c.written[path]

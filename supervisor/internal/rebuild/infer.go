@@ -24,8 +24,8 @@ type Defaults struct {
 
 // Infer guesses what to watch and how to build, from the files of a project
 // directory and the command that starts the server; native says that this is
-// a worker. It reads files and runs nothing.
-func Infer(dir string, command []string, native bool) Defaults {
+// a worker, built that its build is known. It reads files and runs nothing.
+func Infer(dir string, command []string, native, built bool) Defaults {
 	p := project{dir: dir, command: command}
 	program := p.program()
 	for _, try := range []struct {
@@ -43,14 +43,21 @@ func Infer(dir string, command []string, native bool) Defaults {
 			return try.infer()
 		}
 	}
-	d := Defaults{From: "its executable"}
-	if filepath.IsAbs(command[0]) || strings.ContainsAny(command[0], `/\`) {
-		d.Watch = []string{command[0]}
-	} else {
-		d.Missing = "what to watch: give --watch PATH"
+	switch {
+	case built:
+		return Defaults{Watch: everything}
+	case isPath(command[0]) && p.has(command[0]):
+		return Defaults{From: "its executable", Watch: []string{command[0]}}
 	}
-	return d
+	return Defaults{Missing: "what to watch: give --watch PATH"}
 }
+
+// everything is what is watched of a project of an unknown kind: all but where
+// builds usually write to.
+var everything = []string{".", "!target", "!build", "!dist", "!out", "!bin", "!obj"}
+
+// isPath reports whether a word names a file by its place.
+func isPath(word string) bool { return filepath.IsAbs(word) || strings.ContainsAny(word, `/\`) }
 
 // project is a directory with the sources of a server.
 type project struct {
@@ -59,7 +66,7 @@ type project struct {
 }
 
 func (p project) has(name string) bool {
-	_, err := os.Stat(filepath.Join(p.dir, name))
+	_, err := os.Stat(within(p.dir, name))
 	return err == nil
 }
 
@@ -96,7 +103,7 @@ func (p project) program() string {
 // what exists or may be built.
 func (p project) inside(word string) bool {
 	_, ok := p.rel(word)
-	return ok && (filepath.IsAbs(word) || strings.ContainsAny(word, `/\`))
+	return ok && isPath(word)
 }
 
 // rel returns a path of the project relative to it, with slashes.

@@ -219,7 +219,7 @@ func (b *Rebuilder) Run(ctx context.Context) error {
 // await waits for what ends with the context.
 func (b *Rebuilder) await() {
 	if b.job != nil {
-		_ = <-b.job.done // nobody wants the result any more
+		b.config.Log.Debug("the last build", zap.Error(<-b.job.done))
 	}
 	for range b.replaces {
 		<-b.replaced

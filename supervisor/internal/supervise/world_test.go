@@ -30,6 +30,8 @@ type world struct {
 	workers []*fakeWorker
 	told    []string // what the edge was told, in order
 	down    *protocol.Error
+
+	announcements []string
 }
 
 // starting is a start that waits for its outcome.
@@ -152,7 +154,17 @@ func (w *world) tell(format string, args ...any) {
 
 func (w *world) Starting() { w.tell("starting") }
 
-func (w *world) Announce(string) {}
+func (w *world) Announce(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.announcements = append(w.announcements, text)
+}
+
+func (w *world) announced() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.announcements)
+}
 
 func (w *world) Down(cause *protocol.Error, _ time.Time) {
 	w.mu.Lock()
