@@ -66,6 +66,12 @@ func checkCodex(t *testing.T, at clientHome, server string) string {
 		t.Fatal(err)
 	}
 	at.run(t, codex, "mcp", "add", "x", "--", server)
+	return codexStatus(t, at, codex)
+}
+
+// codexStatus returns what Codex says of its servers.
+func codexStatus(t *testing.T, at clientHome, codex string) string {
+	t.Helper()
 	env := append([]string{"env", "-i"}, at.env...)
 	c := harness.Start(t, harness.Config{Dir: at.dir, Command: append(env, codex, "app-server")})
 	c.Request("initialize", map[string]any{"clientInfo": map[string]any{"name": "probe", "title": "probe", "version": "0"}}).Wait()

@@ -316,6 +316,16 @@ func TestListAndFind(t *testing.T) {
 	if err != nil || len(found) != 2 || found[1].Place.Scope != Project {
 		t.Errorf("%+v, %v", found, err)
 	}
+	// At home, the project's file is that of the user.
+	cursor, _ := ByName("cursor")
+	e.Host.Dir = e.Host.Home
+	write(t, placeOf(t, e, "cursor", Project).File, `{"mcpServers": {"a": {"command": "x"}}}`)
+	if found, err := e.Find(cursor, "a", cursor.Scopes()); err != nil || len(found) != 1 || found[0].Place.Scope != User {
+		t.Errorf("at home: %+v, %v", found, err)
+	}
+	if l := e.List([]Client{cursor}); len(l) != 1 {
+		t.Errorf("at home: %+v", l)
+	}
 	codex, _ := ByName("codex")
 	if _, err := e.Find(codex, "a", codex.Scopes()); err == nil {
 		t.Error("a file that cannot be read hides what is in it")

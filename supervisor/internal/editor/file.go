@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -46,6 +47,16 @@ func (p Place) read() (contents, error) {
 	c.exists = true
 	c.text, err = os.ReadFile(c.path)
 	return c, err
+}
+
+// same reports whether two places are the same keys of the same file.
+func (p Place) same(o Place) bool {
+	if !slices.Equal(p.keys, o.keys) {
+		return false
+	}
+	a, err1 := os.Stat(p.File)
+	b, err2 := os.Stat(o.File)
+	return p.File == o.File || err1 == nil && err2 == nil && os.SameFile(a, b)
 }
 
 // checkInside refuses a path out of the project. A project may come from

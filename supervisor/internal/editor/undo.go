@@ -2,6 +2,7 @@ package editor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -86,15 +87,11 @@ type Found struct {
 	Server Server
 }
 
-// Find returns the entries of a name in the scopes of a client. Files that
-// cannot be read are an error, unless there are none.
+// Find returns the entries of a name in some scopes of a client. A file that
+// cannot be read is an error.
 func (e Editor) Find(c Client, name string, scopes []Scope) ([]Found, error) {
 	var found []Found
-	for _, scope := range scopes {
-		p, err := c.Place(e.Host, scope)
-		if err != nil {
-			return nil, err
-		}
+	for _, p := range e.places(c, scopes) {
 		l := e.look(p)
 		if l.Err != nil {
 			return nil, l.Err
@@ -121,13 +118,24 @@ type Listing struct {
 func (e Editor) List(clients []Client) []Listing {
 	var all []Listing
 	for _, c := range clients {
-		for _, scope := range c.Scopes() {
-			if p, err := c.Place(e.Host, scope); err == nil {
-				all = append(all, e.look(p))
-			}
+		for _, p := range e.places(c, c.Scopes()) {
+			all = append(all, e.look(p))
 		}
 	}
 	return all
+}
+
+// places returns the places of some scopes that the client has. In the user's
+// home, the file of the project may be that of the user, and is left out.
+func (e Editor) places(c Client, scopes []Scope) []Place {
+	var places []Place
+	for _, scope := range scopes {
+		p, err := c.Place(e.Host, scope)
+		if err == nil && !slices.ContainsFunc(places, p.same) {
+			places = append(places, p)
+		}
+	}
+	return places
 }
 
 func (e Editor) look(p Place) Listing {
