@@ -17,7 +17,7 @@ FUZZTIME ?= 50000x
 # Whose targets they are; the parsers of what clients, servers, supervisors and
 # users give are fuzzed for each change.
 FUZZED  ?= $(MODULES:%=%/...)
-PARSERS := internal/line internal/envelope worker worker/builtin/internal/bridge worker/builtin/internal/ipynb
+PARSERS := internal/line internal/envelope worker worker/builtin/internal/bridge worker/builtin/internal/ipynb supervisor/internal/editor
 
 .DEFAULT_GOAL := check
 

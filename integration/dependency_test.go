@@ -74,6 +74,10 @@ func rules() []rule {
 			reason: "configuration is read before anything runs",
 		},
 		{
+			packages: []string{"supervisor/internal/editor"}, forbidden: []string{ours},
+			reason: "the files of foreign programs need nothing of ours",
+		},
+		{
 			packages: []string{"supervisor/..."}, except: []string{"supervisor/internal/generation"}, direct: []string{plugin},
 			reason: "generation alone knows how a worker is started",
 		},
