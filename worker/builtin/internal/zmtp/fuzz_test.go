@@ -95,7 +95,7 @@ func FuzzMessage(f *testing.F) {
 			t.Fatalf("read %d frames, %v", len(got), err)
 		}
 		s := newSpool(t.TempDir(), 0)
-		defer func() { _ = s.discard() }()
+		defer s.discard()
 		if err := s.put(m); err != nil {
 			t.Fatal(err)
 		}

@@ -113,7 +113,7 @@ func (s *spool) close(err error) {
 }
 
 // discard drops what has not been taken.
-func (s *spool) discard() error {
+func (s *spool) discard() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.discarded = true
@@ -122,7 +122,7 @@ func (s *spool) discard() error {
 	}
 	s.queue, s.bytes, s.stored = nil, 0, 0
 	s.wake()
-	return s.removeLocked()
+	s.removeLocked()
 }
 
 func (s *spool) wake() {
@@ -187,17 +187,15 @@ func (s *spool) loadLocked() (Message, error) {
 	return m, nil
 }
 
-func (s *spool) removeLocked() error {
+func (s *spool) removeLocked() {
 	if s.file == nil {
-		return nil
+		return
 	}
-	file := s.file
-	s.file = nil
-	err := file.Close()
+	s.file.Close()
 	if runtime.GOOS == "windows" {
-		os.Remove(file.Name())
+		os.Remove(s.file.Name())
 	}
-	return err
+	s.file = nil
 }
 
 // size is what a message counts for.

@@ -279,9 +279,9 @@ func (c *Conn) Err() error {
 func (c *Conn) Shut() { c.stop(ErrClosed) }
 
 // Close ends the connection and drops what has not been received.
-func (c *Conn) Close() error {
+func (c *Conn) Close() {
 	c.stop(ErrClosed)
-	return c.spool.discard()
+	c.spool.discard()
 }
 
 func (c *Conn) stop(err error) {

@@ -51,7 +51,7 @@ func dial(t *testing.T, endpoint string, kind Kind, o Options) *Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.Close() })
+	t.Cleanup(c.Close)
 	return c
 }
 
@@ -119,7 +119,7 @@ func entries(t *testing.T, dir string) []os.DirEntry {
 // Order holds while the queue goes from memory to the file and back.
 func TestSpoolOrder(t *testing.T) {
 	s := newSpool(t.TempDir(), 300)
-	defer func() { _ = s.discard() }()
+	defer s.discard()
 	next, want := 0, 0
 	for _, step := range []struct{ put, take int }{{1, 1}, {10, 4}, {3, 9}, {20, 10}, {1, 11}, {2, 0}, {0, 2}} {
 		for range step.put {
