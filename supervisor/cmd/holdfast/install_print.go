@@ -136,7 +136,8 @@ func printPlaces(w io.Writer, places []listedPlace) {
 			case s.Command == "":
 				how = "remote"
 			}
-			fmt.Fprintf(w, "    %-20s  %-8s  %s\n", readable(s.Name), how, readable(strings.Join(append([]string{s.Command}, s.Args...), " ")))
+			line := fmt.Sprintf("    %-20s  %-8s  %s", s.Name, how, strings.Join(append([]string{s.Command}, s.Args...), " "))
+			fmt.Fprintln(w, readable(strings.TrimRight(line, " ")))
 		}
 	}
 }

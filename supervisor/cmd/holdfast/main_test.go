@@ -15,9 +15,20 @@ var update = flag.Bool("update", false, "write the help texts into testdata")
 // call runs a command line and returns what it wrote.
 func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
+	return callIn(t, func(string) {}, args...)
+}
+
+// callIn is call with something in the home of the user.
+func callIn(t *testing.T, prepare func(home string), args ...string) (code int, stdout, stderr string) {
+	t.Helper()
 	dir := t.TempDir()
-	t.Setenv("HOME", dir) // nobody's own settings
-	t.Setenv("XDG_CONFIG_HOME", dir)
+	for _, name := range []string{"HOME", "USERPROFILE", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "APPDATA", "LOCALAPPDATA"} {
+		t.Setenv(name, dir) // nobody's own settings
+	}
+	for _, name := range []string{"CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME"} {
+		t.Setenv(name, "")
+	}
+	prepare(dir)
 	file := func(name string) *os.File {
 		f, err := os.Create(filepath.Join(dir, name))
 		if err != nil {
