@@ -1,6 +1,7 @@
 package editor
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -96,7 +97,7 @@ func (e Editor) Install(p Place, s Server, overwrite bool) (*Change, error) {
 	}
 	base := c.from.text
 	_, err = find(doc, s.Name)
-	exists := err == nil
+	exists := !errors.Is(err, ErrNotFound) // be it readable or not
 	if exists && !overwrite {
 		return nil, fmt.Errorf("%s: %q: %w", p.File, s.Name, ErrExists)
 	}

@@ -242,6 +242,35 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// An entry that cannot be read is one as well; it can be overwritten, unless
+// it is there twice.
+func TestOverwriteUnreadable(t *testing.T) {
+	for text, says := range map[string]string{
+		`{"mcpServers": {"notes": {"command": "x", "args": "y"}}}`: "",
+		`{"mcpServers": {"notes": 1}}`:                             "",
+		`{"mcpServers": {"notes": {}, "notes": {}}}`:               "twice",
+	} {
+		e := home(t)
+		p := placeOf(t, e, "cursor", User)
+		write(t, p.File, text)
+		if _, err := e.Install(p, ours, false); !errors.Is(err, ErrExists) {
+			t.Errorf("%s: %v", text, err)
+		}
+		c, err := e.Install(p, ours, true)
+		if says != "" {
+			if err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("%s: %v", text, err)
+			}
+			continue
+		}
+		applied(t)(c, err)
+		applied(t)(e.Uninstall(p, ours.Name))
+		if got := read(t, p.File); got != text {
+			t.Errorf("%s became %s", text, got)
+		}
+	}
+}
+
 // An entry that is overwritten comes back, and one of holdfast's own leaves
 // nothing of the one before it.
 func TestOverwrite(t *testing.T) {

@@ -253,6 +253,33 @@ func TestEntriesOutOfOrder(t *testing.T) {
 	}
 }
 
+// Edits that would do more than they should are refused, whatever made them.
+func TestRewriteRefuses(t *testing.T) {
+	const text = `{"x": 1, "mcpServers": {"a": {"command": "a"}, "b": {"command": "b"}}}`
+	parse := parserOf(t, "cursor")
+	d, err := parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(s string) int { return strings.Index(text, s) }
+	for what, edits := range map[string][]edit{
+		"a setting":      {{at("1"), at("1") + 1, "2"}},
+		"another entry":  {{at(`"b"}`), at(`"b"}`) + 3, `"c"`}},
+		"a key":          {{at(`"x"`), at(`"x"`) + 3, `"y"`}},
+		"the syntax":     {{at("1"), at("1") + 1, ""}},
+		"what overlaps":  {{0, 5, ""}, {3, 7, ""}},
+		"all of a value": {{at(`{"a"`), len(text) - 1, "{}"}},
+	} {
+		if out, _, err := rewrite(d, []byte(text), "a", edits, parse); !errors.Is(err, ErrForm) {
+			t.Errorf("%s: %s, %v", what, out, err)
+		}
+	}
+	edits := []edit{{at(`"a"}`), at(`"a"}`) + 3, `"c"`}}
+	if _, _, err := rewrite(d, []byte(text), "a", edits, parse); err != nil {
+		t.Errorf("the entry itself: %v", err)
+	}
+}
+
 func TestBehind(t *testing.T) {
 	for _, tt := range []struct {
 		args    string

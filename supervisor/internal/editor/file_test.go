@@ -113,6 +113,28 @@ func TestFileStays(t *testing.T) {
 	}
 }
 
+// A file that is changed while its successor is being written stays as it is,
+// and nothing is left of that.
+func TestChangedWhileWriting(t *testing.T) {
+	e := home(t)
+	p := placeOf(t, e, "cursor", User)
+	write(t, p.File, "{}")
+	c, err := p.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.replace([]byte("new"), 0o600, func() error {
+		write(t, p.File, "{ }")
+		return p.unchanged(c)
+	})
+	if !errors.Is(err, ErrChanged) || read(t, p.File) != "{ }" {
+		t.Errorf("%v, %s", err, read(t, p.File))
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(p.File), ".*")); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
 // SEC-1: the symlinks of a project do not choose what is edited.
 func TestSEC1ProjectSymlink(t *testing.T) {
 	if runtime.GOOS == "windows" {
