@@ -49,10 +49,12 @@ func after(first []string, more ...string) []string { return append(slices.Clone
 
 // Reasons for a difference.
 const (
-	whyJunk  = "an illegal line does not cost a server of the Go SDK its life, and the client is told"
-	whyBatch = "the elements of a batch are answered one by one"
-	whyID    = "the id is echoed as it came, where the SDK cuts it to a whole number"
-	whyNull  = "a request under the id null is refused instead of ignored"
+	whyJunk   = "an illegal line does not cost a server of the Go SDK its life, and the client is told"
+	whyFresh  = "initialize goes to a fresh session, where the server has seen no discover"
+	whyListen = "what the client watches is kept for it by its own _meta; SDKs but that for Go refuse it too"
+	whyBatch  = "the elements of a batch are answered one by one"
+	whyID     = "the id is echoed as it came, where the SDK cuts it to a whole number"
+	whyNull   = "a request under the id null is refused instead of ignored"
 )
 
 func disagreements() []disagreement {
@@ -69,9 +71,9 @@ func disagreements() []disagreement {
 		{name: "tools/list with 2099-01-01", lines: after(ok, modern("1", "tools/list", "2099-01-01")), bare: `"g":ok 1:-32022`},
 		{name: "tools/list with 1900-01-01", lines: after(ok, modern("1", "tools/list", "1900-01-01")), bare: `"g":ok 1:ok`},
 		{name: "legacy request after discover", lines: []string{modern(`"d"`, "server/discover", "2026-07-28"), legacy("1", "tools/list", "{}")}, bare: `"d":ok 1:ok`},
-		{name: "initialize after discover", lines: []string{modern(`"d"`, "server/discover", "2026-07-28"), ok[0]}, bare: `"d":ok "g":0`},
+		{name: "initialize after discover", lines: []string{modern(`"d"`, "server/discover", "2026-07-28"), ok[0]}, bare: `"d":ok "g":0`, supervised: `"d":ok "g":ok`, why: whyFresh},
 		{name: "second initialize", lines: after(ok, strings.Replace(ok[0], `"g"`, `"h"`, 1)), bare: `"g":ok "h":0`},
-		{name: "listen without _meta", lines: after(ok, legacy("1", "subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`)), bare: `"g":ok -:notifications/subscriptions/acknowledged`},
+		{name: "listen without _meta", lines: after(ok, legacy("1", "subscriptions/listen", `{"notifications":{"toolsListChanged":true}}`)), bare: `"g":ok -:notifications/subscriptions/acknowledged`, supervised: `"g":ok 1:-32601`, why: whyListen},
 		{name: "unknown tool", lines: after(ok, legacy("1", "tools/call", `{"name":"none"}`)), bare: `"g":ok 1:-32602`},
 		{name: "unknown method", lines: after(ok, legacy("1", "x/y", `{}`)), bare: `"g":ok 1:-32601`},
 		{name: "unknown resource", lines: after(ok, legacy("1", "resources/read", `{"uri":"x:y"}`)), bare: `"g":ok 1:-32602`},

@@ -21,6 +21,8 @@ answered as outcome_unknown: it is never executed twice. SIGUSR2, like
   When does it hang?             --hang-timeout
   What may be asked twice?       --replay-annotated
   What if a tool has changed?    --stale-schema
+  What may a client watch, and
+  what is it asked in turn?      --max-leases --chain-timeout
   How does a session end?        --eof-grace
   What is shown, what is kept?   --max-frame --no-stderr-in-errors
                                  --log-file --log-level

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-mcp/holdfast/internal/logging"
 	"github.com/holdfast-mcp/holdfast/internal/proc"
 	"github.com/holdfast-mcp/holdfast/internal/ring"
+	"github.com/holdfast-mcp/holdfast/protocol"
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/config"
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/control"
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/generation"
@@ -72,6 +73,9 @@ func addRunFlags(flags *pflag.FlagSet, c *config.Config) {
 	flags.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long a replaced server may take to answer what it has")
 	flags.DurationVar(&c.HangTimeout, "hang-timeout", c.HangTimeout, "how long a server may be silent while requests wait; 0 for ever")
 	flags.BoolVar(&c.ReplayAnnotated, "replay-annotated", false, "ask tools annotated readOnlyHint once more when the server was lost")
+	flags.IntVar(&c.MaxLeases, "max-leases", c.MaxLeases, "how many resources a client may watch at one time")
+	flags.DurationVar(&c.ChainTimeout, "chain-timeout", c.ChainTimeout,
+		"how long a replaced server waits for what it has asked the client for (input_required)")
 	flags.Var(&c.StaleSchema, "stale-schema", "what becomes of calls with an argument that the tool no longer knows and required when it was listed")
 	flags.DurationVar(&c.EOFGrace, "eof-grace", c.EOFGrace, "how long requests may take after the client has closed its end")
 	flags.Var(&c.MaxFrame, "max-frame", "largest message in either direction")
@@ -164,6 +168,7 @@ func serveClient(
 		Memory: remembered.now(g.Command), Began: began,
 		Limits: session.Limits{
 			StartTimeout: c.StartTimeout, InitializeTimeout: c.InitializeTimeout, DiscoverTimeout: c.DiscoverTimeout,
+			Leases: c.MaxLeases, ChainTimeout: c.ChainTimeout,
 			ForwardStale: c.StaleSchema == config.ForwardStale,
 			HoldTimeout:  c.HoldTimeout, HoldRequests: c.HoldMax, HoldBytes: config.HoldBytes,
 			ReplayAnnotated: c.ReplayAnnotated, Lazy: shop.builds(),
@@ -259,7 +264,10 @@ func (e edgeOf) Attach(w supervise.Worker) (supervise.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.Proxy.Attach(stream, g.Number(), e.remembered.of(g.Server())), nil
+	return e.Proxy.Attach(stream, proxy.Worker{
+		Generation: g.Number(), Memory: e.remembered.of(g.Server()), Multi: g.Takes(protocol.FeatureMultiSession),
+		Open: func() (proxy.Stream, error) { return g.Open() },
+	}), nil
 }
 
 // values returns the values of NAME=VALUE entries.

@@ -58,6 +58,11 @@ type Config struct {
 	// DrainTimeout is how long a replaced worker may take to answer what it
 	// has (SUP-9).
 	DrainTimeout time.Duration
+	// MaxLeases is how many resources a client may watch (LEASE-5).
+	MaxLeases int
+	// ChainTimeout is how long a replaced worker waits for the client's next
+	// request of a chain that it has begun.
+	ChainTimeout time.Duration
 	// HangTimeout is how long a worker may be silent while requests wait; 0:
 	// for ever (SUP-11).
 	HangTimeout time.Duration
@@ -112,6 +117,8 @@ func Default() Config {
 		HoldMax:      1024,
 		Restart:      restart.Default(),
 		DrainTimeout: 10 * time.Second,
+		MaxLeases:    128,
+		ChainTimeout: 60 * time.Second,
 		Swap:         Swap(supervise.Overlap),
 		StaleSchema:  RefuseStale,
 	}
@@ -160,6 +167,10 @@ func (c Config) validateTimes() error {
 	switch {
 	case c.HoldMax <= 0:
 		return fmt.Errorf("--hold-max %d: must be positive", c.HoldMax)
+	case c.MaxLeases <= 0:
+		return fmt.Errorf("--max-leases %d: must be positive", c.MaxLeases)
+	case c.ChainTimeout < 0:
+		return fmt.Errorf("--chain-timeout %v: must not be negative", c.ChainTimeout)
 	case c.EOFGrace < 0:
 		return fmt.Errorf("--eof-grace %v: must not be negative", c.EOFGrace)
 	case c.DrainTimeout < 0:
@@ -171,14 +182,11 @@ func (c Config) validateTimes() error {
 }
 
 // WorkDir returns the absolute working directory of the server.
-func (c Config) WorkDir() (string, error) { return Directory("--cwd", c.Dir, "") }
+func (c Config) WorkDir() (string, error) { return Directory("--cwd", c.Dir) }
 
-// Directory returns the directory that a setting names as an absolute path, that
-// of otherwise if it names none. An empty path is the working directory.
-func Directory(setting, path, otherwise string) (string, error) {
-	if path == "" {
-		path = otherwise
-	}
+// Directory returns the directory that a setting names as an absolute path. An
+// empty path is where holdfast was started.
+func Directory(setting, path string) (string, error) {
 	dir, err := filepath.Abs(path)
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w", setting, path, err)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -184,6 +185,11 @@ func (g *Generation) Pid() int { return g.process.started().Pid() }
 
 // Info returns what the worker said of itself.
 func (g *Generation) Info() *workerv1.DescribeResponse { return g.info }
+
+// Takes reports whether the worker has declared a feature.
+func (g *Generation) Takes(feature string) bool {
+	return slices.Contains(g.info.GetFeatures(), feature)
+}
 
 // Uptime returns the time since the start.
 func (g *Generation) Uptime() time.Duration { return time.Since(g.started) }

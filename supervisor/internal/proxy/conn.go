@@ -31,6 +31,7 @@ type Conn struct {
 	link   session.Link
 	stream Stream
 	memory Memory // of the worker's command; nil if there is none
+	open   func() (Stream, error)
 
 	readyCh chan struct{} // has a token when the connection could serve
 	drained chan struct{}
@@ -55,22 +56,34 @@ type Conn struct {
 // little later.
 const drainLinger = 50 * time.Millisecond
 
-// Attach connects a worker of this generation to the client. It serves as soon
-// as the session says so, which Ready tells. memory is that of the worker's
-// command, or nil.
-func (p *Proxy) Attach(stream Stream, generation uint64, memory Memory) *Conn {
+// Worker is a worker at the end of a stream.
+type Worker struct {
+	Generation uint64
+	// Memory is that of its command, nil if there is none.
+	Memory Memory
+	// Multi: it takes many sessions.
+	Multi bool
+	// Open opens another one.
+	Open func() (Stream, error)
+}
+
+// Attach connects a worker to the client. It serves as soon as the session says
+// so, which Ready tells.
+func (p *Proxy) Attach(stream Stream, w Worker) *Conn {
 	c := &Conn{
-		proxy: p, stream: stream, memory: memory, alive: time.Now(),
+		proxy: p, stream: stream, memory: w.Memory, open: w.Open, alive: time.Now(),
 		readyCh: make(chan struct{}, 1), drained: make(chan struct{}), ended: make(chan struct{}),
 	}
 	p.mu.Lock()
 	p.links++
 	c.link = p.links
 	p.conns[c.link] = c
-	another := memory != p.memory
-	p.memory = memory
+	another := w.Memory != p.memory
+	p.memory = w.Memory
 	p.mu.Unlock()
-	p.do(func(s *session.Session, out *session.Output) { s.Attach(c.link, generation, another, out) })
+	p.do(func(s *session.Session, out *session.Output) {
+		s.Attach(c.link, session.Worker{Generation: w.Generation, Another: another, Multi: w.Multi}, out)
+	})
 	go c.recvAll() // ends with the stream
 	return c
 }

@@ -31,6 +31,12 @@ type outbox struct {
 	err    error // why nothing is written any more
 
 	written int // bytes
+
+	// onRoom is called without a lock when, after hasRoom has said no, less than
+	// room bytes wait.
+	onRoom func()
+	room   int
+	asked  bool // hasRoom has said no
 }
 
 func newOutbox(w *line.Writer, tuner *gctune.Tuner) *outbox {
@@ -67,6 +73,15 @@ func (o *outbox) awaitRoom(room int) {
 	}
 }
 
+// hasRoom reports whether less than room bytes wait. If not, onRoom is called
+// when that is so.
+func (o *outbox) hasRoom(room int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.asked = o.size >= room
+	return !o.asked
+}
+
 // progress is how far the client has read, in bytes.
 type progress struct{ written, waiting int }
 
@@ -93,6 +108,18 @@ func (o *outbox) abandon() {
 	}
 	o.lines = nil
 	o.change.Broadcast()
+}
+
+// tellRoomLocked calls onRoom if there is room for what has waited for it. The
+// lock is released meanwhile.
+func (o *outbox) tellRoomLocked() {
+	if !o.asked || o.size >= o.room {
+		return
+	}
+	o.asked = false
+	o.mu.Unlock()
+	o.onRoom()
+	o.mu.Lock()
 }
 
 // run writes lines until the outbox is closed and empty, or a write fails.
@@ -122,6 +149,7 @@ func (o *outbox) run() error {
 				o.err, o.lines = err, nil
 				return err
 			}
+			o.tellRoomLocked()
 		}
 	}
 }

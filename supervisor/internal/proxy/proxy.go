@@ -53,6 +53,7 @@ type Proxy struct {
 	mu      sync.Mutex
 	session *session.Session
 	conns   map[session.Link]*Conn
+	sides   map[session.Link]*side
 	links   session.Link
 	memory  Memory // of the last connection
 	notes   notes
@@ -72,8 +73,10 @@ func New(config Config) *Proxy {
 		out:     newOutbox(line.NewWriter(config.Out), config.Tuner),
 		session: session.New(config.Limits, config.Version, config.Began, traits),
 		conns:   make(map[session.Link]*Conn),
+		sides:   make(map[session.Link]*side),
 		memory:  config.Memory,
 	}
+	p.out.onRoom, p.out.room = p.roomAgain, updatesRoom
 	p.expiry = time.AfterFunc(time.Hour, p.expire)
 	p.expiry.Stop()
 	return p
@@ -232,10 +235,17 @@ func (p *Proxy) do(step func(*session.Session, *session.Output)) {
 	if out.Recall {
 		p.session.Recalled(p.recallLocked(), time.Now(), out)
 	}
+	for i := 0; i < len(out.Open); i++ { // a frame that is not sent appends to out
+		p.openSideLocked(out.Open[i])
+	}
 	for i := 0; i < len(out.Frames); i++ { // a frame that is not sent appends to out
 		p.sendLocked(out.Frames[i], out)
 	}
+	for _, link := range out.Closed {
+		p.closeSideLocked(link)
+	}
 	p.out.put(out.Lines)
+	p.updateLocked(out)
 	if c := p.conns[out.Ready]; c != nil {
 		c.ready()
 	}
@@ -259,6 +269,26 @@ func (p *Proxy) do(step func(*session.Session, *session.Output)) {
 	p.afterLocked()
 }
 
+// updatesRoom is how many bytes may wait for the client when it is told of
+// something that can wait: while it does not read, changes of one resource
+// become one (LEASE-8).
+const updatesRoom = 64 << 10
+
+// updateLocked tells the client of changes as long as it reads.
+func (p *Proxy) updateLocked(out *session.Output) {
+	for p.session.HasUpdates() && p.out.hasRoom(updatesRoom) {
+		out.Lines = out.Lines[:0]
+		p.session.Update(out)
+		p.out.put(out.Lines)
+	}
+}
+
+// roomAgain is called when the client has read so much that it can be told
+// more.
+func (p *Proxy) roomAgain() {
+	p.do(func(*session.Session, *session.Output) {})
+}
+
 // afterLocked looks after what waits for the session to change.
 func (p *Proxy) afterLocked() {
 	for link, c := range p.conns {
@@ -279,12 +309,14 @@ func (p *Proxy) afterLocked() {
 }
 
 func (p *Proxy) sendLocked(o session.Outgoing, out *session.Output) {
-	c := p.conns[o.Link]
-	if c == nil {
+	f := &workerv1.Frame{Kind: workerv1.Frame_Kind(o.Frame.Kind), Id: o.Frame.ID, Payload: o.Frame.Payload}
+	if sd := p.sides[o.Link]; sd != nil {
+		sd.send(f)
 		return
 	}
-	f := &workerv1.Frame{Kind: workerv1.Frame_Kind(o.Frame.Kind), Id: o.Frame.ID, Payload: o.Frame.Payload}
+	c := p.conns[o.Link]
 	switch {
+	case c == nil:
 	case c.stream.Send(f, o.Held):
 	case o.Frame.Kind == session.Request:
 		p.session.Unsent(o.Frame.ID, out)

@@ -87,6 +87,7 @@ type edge struct {
 	lines  *bufio.Reader
 	ran    chan error
 	cancel context.CancelFunc
+	sides  chan *stream // that were opened beside the first
 }
 
 func newEdge(t *testing.T) *edge {
@@ -94,10 +95,10 @@ func newEdge(t *testing.T) *edge {
 	outR, outW := io.Pipe()
 	p := New(Config{
 		In: inR, Out: outW, MaxFrame: 1 << 20, EOFGrace: 2 * time.Second, Version: "v0", Demand: func() {}, Log: zap.NewNop(),
-		Limits: session.Limits{HoldTimeout: 8 * time.Second, HoldRequests: 1000, HoldBytes: 1 << 30},
+		Limits: session.Limits{HoldTimeout: 8 * time.Second, HoldRequests: 1000, HoldBytes: 1 << 30, Leases: 128},
 	})
 	ctx, cancel := context.WithCancel(t.Context())
-	e := &edge{Proxy: p, t: t, toUs: inW, fromUs: outR, lines: bufio.NewReader(outR), ran: make(chan error, 1), cancel: cancel}
+	e := &edge{Proxy: p, t: t, toUs: inW, fromUs: outR, lines: bufio.NewReader(outR), ran: make(chan error, 1), cancel: cancel, sides: make(chan *stream, 8)}
 	go func() { e.ran <- p.Run(ctx) }() // ends with the client, or by cancel
 	return e
 }
@@ -138,7 +139,11 @@ func (e *edge) expect(parts ...string) {
 
 func (e *edge) attach() (*stream, *Conn) {
 	s := newStream()
-	return s, e.Attach(s, 1, nil)
+	return s, e.Attach(s, Worker{Generation: 1, Multi: true, Open: func() (Stream, error) {
+		side := newStream()
+		e.sides <- side
+		return side, nil
+	}})
 }
 
 func inBubble(t *testing.T, f func(t *testing.T, e *edge)) {
@@ -182,15 +187,15 @@ func TestEOFDrains(t *testing.T) {
 func TestEOFGrace(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *edge) {
 		_, conn := e.attach()
+		e.listen(`"toolsListChanged":true`)
 		e.call(1)
-		e.write(`{"jsonrpc":"2.0","id":"s","method":"subscriptions/listen"}`)
 		e.toUs.Close()
 		began := time.Now()
+		e.expect(`"id":"s"`, `"complete"`)
 		e.expect(`"id":1`, string(protocol.OutcomeUnknown))
 		if d := time.Since(began); d != 2*time.Second {
 			t.Errorf("answered after %v", d)
 		}
-		e.expect(`"id":"s"`, `"complete"`)
 		if err := <-e.ran; err != nil {
 			t.Errorf("Run() = %v", err)
 		}
@@ -283,7 +288,7 @@ func TestReadyBesideSlowClient(t *testing.T) {
 func TestEOFIdle(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *edge) {
 		_, conn := e.attach()
-		e.write(`{"jsonrpc":"2.0","id":"s","method":"subscriptions/listen"}`)
+		e.listen(`"toolsListChanged":true`)
 		began := time.Now()
 		e.toUs.Close()
 		e.expect(`"id":"s"`, `"complete"`)

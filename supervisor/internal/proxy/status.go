@@ -18,6 +18,8 @@ type Status struct {
 	Early session.Early `json:"early,omitempty"`
 	// Lacking names capabilities that the client was told and the worker lacks.
 	Lacking []string `json:"lacking,omitempty"`
+	// Leases is how many resources the client watches.
+	Leases int `json:"leases"`
 	// Calls are the requests that await an answer, the oldest first.
 	Calls []Call `json:"calls,omitempty"`
 }
@@ -35,7 +37,7 @@ type Call struct {
 func (p *Proxy) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	status := Status{Protocol: p.session.Version(), Early: p.session.Early(), Lacking: p.session.Lacking()}
+	status := Status{Protocol: p.session.Version(), Early: p.session.Early(), Lacking: p.session.Lacking(), Leases: p.session.Leases()}
 	for _, c := range p.session.Calls() {
 		status.Calls = append(status.Calls, Call{c.ID, c.Method, c.Generation, time.Since(c.Since)})
 	}

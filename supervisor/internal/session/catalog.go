@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-mcp/holdfast/internal/envelope"
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/catalog"
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/lease"
 )
 
 // Quiet times between a worker's list_changed and the listing that checks it.
@@ -73,7 +74,7 @@ func (s *Session) learnOffers(result []byte) {
 func (s *Session) learnList(kind catalog.Kind, r *request, result []byte, out *Output) {
 	v := &s.views[kind]
 	v.owed = false
-	if r.link != s.serving && v.announced && s.told.initialize != nil {
+	if r.link != s.serving && s.compares(v) {
 		v.dirty = true // an older worker answers: the serving one may have another list
 	}
 	cursor := ""
@@ -152,12 +153,11 @@ func (s *Session) staleCursor(r *request) bool {
 }
 
 // listFirst asks a candidate for the lists that the client has seen, before it
-// serves. It reports false if there is nothing to ask for.
-func (s *Session) listFirst(to Link, l *link, out *Output) bool {
+// serves.
+func (s *Session) listFirst(to Link, l *link, out *Output) {
 	if s.told.initialize != nil && s.told.initialized == nil || s.told.initialize == nil && !s.modern.discovered {
-		return false
+		return
 	}
-	l.listing = new(listing)
 	for k := range s.views {
 		kind := catalog.Kind(k)
 		switch {
@@ -170,7 +170,6 @@ func (s *Session) listFirst(to Link, l *link, out *Output) bool {
 			s.askList(to, kind, l.listing.lists[k], nil, out)
 		}
 	}
-	return l.listing.asking > 0
 }
 
 // checkLists compares the lists of a worker that was promoted with what the
@@ -196,7 +195,7 @@ func (s *Session) checkLists(l *link, out *Output) {
 		case !s.compares(v):
 			v.dirty = false
 		case done:
-			v.live = list
+			v.live, v.again = list, false
 			s.compare(kind, v, out)
 		default:
 			s.check(kind, out)
@@ -207,7 +206,7 @@ func (s *Session) checkLists(l *link, out *Output) {
 
 // payOwed tells a client that has asked for a list in vain to ask again.
 func (s *Session) payOwed(kind catalog.Kind, v *view, l *link, out *Output) {
-	if !v.owed || !s.compares(v) || s.told.initialized == nil {
+	if !v.owed || !s.compares(v) || s.told.initialize != nil && s.told.initialized == nil {
 		return
 	}
 	v.owed = false
@@ -217,7 +216,12 @@ func (s *Session) payOwed(kind catalog.Kind, v *view, l *link, out *Output) {
 }
 
 // compares reports whether the client hears of changes of a list.
-func (s *Session) compares(v *view) bool { return v.announced && s.told.initialize != nil }
+func (s *Session) compares(v *view) bool {
+	if s.told.initialize == nil {
+		return len(s.watched.listens) > 0
+	}
+	return v.announced
+}
 
 // queues reports whether the client already asks for a list.
 func (s *Session) queues(kind catalog.Kind) bool {
@@ -231,6 +235,10 @@ func (s *Session) queues(kind catalog.Kind) bool {
 
 // tellChanged has the client list again.
 func (s *Session) tellChanged(kind catalog.Kind, out *Output) {
+	if s.told.initialize == nil {
+		s.watched.table.Changed(lease.Connection, listsOf(kind))
+		return
+	}
 	line := notificationLine(kind.Changed(), nil)
 	if n := len(out.Lines); n > 0 && bytes.Equal(out.Lines[n-1], line) {
 		return // one stands for resources and their templates
@@ -286,9 +294,8 @@ func (s *Session) listed(call ownCall, l *link, kind catalog.Kind, payload []byt
 		if err != nil {
 			l.listing.lists[kind] = nil
 		}
-		if l.listing.asking--; l.listing.asking == 0 {
-			s.standby(call.link, l, out)
-		}
+		l.listing.asking--
+		s.goOn(out)
 	case err != nil:
 		v.failed()
 	default:
@@ -330,9 +337,21 @@ func (s *Session) compare(kind catalog.Kind, v *view, out *Output) {
 	s.tellChanged(kind, out)
 }
 
+// untold notes that somebody listens for lists who was not told before.
+func (s *Session) untold(lists lease.Lists) {
+	for k := range s.views {
+		if listsOf(catalog.Kind(k))&lists != 0 {
+			s.views[k].told, s.views[k].quiet = nil, minQuiet
+		}
+	}
+}
+
 // listChanged takes a list_changed of a worker. It passes if that serves and
 // the client has no list that could be compared.
 func (s *Session) listChanged(l *link, method string) (pass bool) {
+	if s.told.initialize == nil && s.shape.Modern {
+		return false // a client of that era hears of changes by a listen
+	}
 	pass = l.phase == serving
 	for k := range s.views {
 		v := &s.views[k]

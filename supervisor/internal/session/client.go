@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-mcp/holdfast/internal/envelope"
 	"github.com/holdfast-mcp/holdfast/protocol"
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/catalog"
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/lease"
 )
 
 // Receive takes one line of the client, without its terminator. The session
@@ -210,11 +211,21 @@ func (s *Session) send(r *request, out *Output) {
 	if s.answerLost(r, out) || s.refusesStale(r, out) {
 		return
 	}
+	switch {
+	case r.method == methodListen && !r.modern:
+		s.forget(r)
+		out.line(rpcErrorLine(r.id, -32601, "Method not found: subscriptions/listen needs the _meta of its protocol version"))
+		return
+	case s.watches(r):
+		s.watch(r, out)
+		return
+	}
 	s.put(r, s.serving, out)
 }
 
 // put puts a request on a link.
 func (s *Session) put(r *request, on Link, out *Output) {
+	s.settle(r)
 	r.link = on
 	r.attempts++
 	s.sent[r.number] = r
@@ -321,6 +332,10 @@ func (s *Session) receiveCancel(line []byte, env envelope.Envelope, out *Output)
 	}
 	if r.method == methodInitialize {
 		out.notice("ignored a cancel of initialize", env.Method, id)
+		return
+	}
+	if s.watched.pending[number] == r || s.watched.listens[lease.Holder(number)] == r {
+		s.cancelWatch(r, line, out)
 		return
 	}
 	r.gone = true

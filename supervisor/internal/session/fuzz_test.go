@@ -31,7 +31,7 @@ func FuzzSession(f *testing.F) {
 		now := time.Unix(1_700_000_000, 0)
 		link := Link(1)
 		var out Output
-		s.Attach(link, 1, false, &out)
+		s.Attach(link, Worker{Generation: 1}, &out)
 		var number uint64 // of the last request that a worker got
 		for i, line := range bytes.Split(text, []byte{'\n'}) {
 			line = bytes.Clone(line)
@@ -51,7 +51,7 @@ func FuzzSession(f *testing.F) {
 				out.Reset()
 				s.Lost(link, Loss{Generation: 1, Cause: "died"}, now, &out)
 				link++
-				s.Attach(link, 2, false, &out)
+				s.Attach(link, Worker{Generation: 2}, &out)
 				number = legal(t, &out, number)
 			}
 		}

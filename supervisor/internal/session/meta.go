@@ -13,6 +13,7 @@ const (
 	metaVersion      = "io.modelcontextprotocol/protocolVersion"
 	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
 	metaClientInfo   = "io.modelcontextprotocol/clientInfo"
+	metaServerInfo   = "io.modelcontextprotocol/serverInfo"
 )
 
 // versions are those of the protocol that are known here, newest first.

@@ -370,7 +370,7 @@ func (m *model) attach(t *rapid.T) {
 	}
 	m.links++
 	m.live = append(m.live, &worker{link: m.links})
-	m.step(t, func(out *Output) { m.session.Attach(m.links, uint64(m.links), false, out) })
+	m.step(t, func(out *Output) { m.session.Attach(m.links, Worker{Generation: uint64(m.links)}, out) })
 }
 
 // promote lets the candidate serve. It cannot if the client has shaken hands

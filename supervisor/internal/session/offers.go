@@ -53,7 +53,7 @@ func needs(method string) offer {
 		return offersPrompts
 	case "resources/list", "resources/templates/list", "resources/read":
 		return offersResources
-	case "resources/subscribe", "resources/unsubscribe":
+	case methodSubscribe, methodUnsubscribe:
 		return offersSubscribe
 	case methodComplete:
 		return offersCompletions

@@ -28,16 +28,21 @@ const (
 	methodListen     = "subscriptions/listen"
 	methodComplete   = "completion/complete"
 
+	methodSubscribe   = "resources/subscribe"
+	methodUnsubscribe = "resources/unsubscribe"
+
 	noteInitialized  = "notifications/initialized"
 	noteCancelled    = "notifications/cancelled"
 	noteProgress     = "notifications/progress"
 	noteRootsChanged = "notifications/roots/list_changed"
+	noteUpdated      = "notifications/resources/updated"
+	noteAcknowledged = "notifications/subscriptions/acknowledged"
 )
 
 func outcomeOf(method string) outcome {
 	switch method {
 	case methodInitialize, methodDiscover,
-		methodSetLevel, "resources/subscribe", "resources/unsubscribe":
+		methodSetLevel, methodSubscribe, methodUnsubscribe:
 		return retried
 	case methodToolsList, "prompts/list", "resources/list", "resources/templates/list",
 		"resources/read", "prompts/get", methodComplete, "tasks/get", "tasks/list", methodPing:

@@ -36,6 +36,9 @@ type Outgoing struct {
 	Held bool
 }
 
+// Side is a link to open beside another one, to the same worker.
+type Side struct{ Link, Beside Link }
+
 // Output is what the caller has to do after an event, in this order. Calls
 // append to it, so one Output can be used again after Reset.
 type Output struct {
@@ -43,6 +46,10 @@ type Output struct {
 	Lines [][]byte
 	// Frames for links.
 	Frames []Outgoing
+	// Open lists side links to open, before Frames; SideLost tells of one that
+	// cannot be, or ends by itself. Closed lists side links to close.
+	Open   []Side
+	Closed []Link
 	// Ready is the link that could begin to serve, or did; 0 if none could.
 	Ready Link
 	// Renew is the link to replace by a fresh one to the same worker, 0 if there

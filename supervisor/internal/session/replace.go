@@ -10,7 +10,18 @@ import (
 	"github.com/holdfast-mcp/holdfast/internal/envelope"
 	"github.com/holdfast-mcp/holdfast/protocol"
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/catalog"
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/lease"
 )
+
+// Worker is what a session has to know of the worker at the end of a link.
+type Worker struct {
+	Generation uint64
+	// Another: its executable is not that of the link before. What is known of
+	// the command does not hold for it.
+	Another bool
+	// Multi: it takes many sessions.
+	Multi bool
+}
 
 // Attach tells the session about a new link. Once the handshake, if there was
 // one, has been told again, the link is in Output.Ready. It serves from then on
@@ -29,15 +40,12 @@ import (
 //
 // The order matters: real servers lose tools when initialized overtakes the
 // handling of initialize.
-//
-// another says that the executable is not that of the link before: what is
-// known of the command does not hold for it.
-func (s *Session) Attach(l Link, generation uint64, another bool, out *Output) {
-	if another {
+func (s *Session) Attach(l Link, w Worker, out *Output) {
+	if w.Another {
 		s.traits = Traits{}
 	}
-	s.links[l] = &link{generation: generation, another: another}
-	if !another {
+	s.links[l] = &link{generation: w.Generation, another: w.Another, multi: w.Multi}
+	if !w.Another {
 		s.links[l].memory = s.memory
 	}
 	s.down = nil
@@ -61,17 +69,27 @@ func (s *Session) prepare(to Link, out *Output) {
 		n := s.number()
 		s.own[n] = ownCall{link: to, method: methodDiscover}
 		out.frame(to, Request, n, requestLine(n, methodDiscover, slices.Concat([]byte(`{"_meta":`), s.modern.meta, []byte{'}'})))
-	case l.listing == nil && s.listFirst(to, l, out):
-		l.phase = listingFirst
+	case l.listing == nil:
+		s.takeStock(to, l, out)
 	default:
 		s.standby(to, l, out)
 	}
 }
 
+// takeStock asks a candidate for the lists that the client has seen, and offers
+// it what the client watches. It stands by when it has answered.
+func (s *Session) takeStock(to Link, l *link, out *Output) {
+	l.phase, l.listing = listingFirst, new(listing)
+	s.listFirst(to, l, out)
+	s.offerLeases(to, l, out)
+	s.goOn(out)
+}
+
 // mustAgree reports whether a link has to be asked whether it speaks the version
 // of a client that does without initialize.
 func (s *Session) mustAgree(l *link) bool {
-	return s.modern.discovered && s.told.initialize == nil && s.told.pending == nil && l.probe != probeAccepted
+	modern := s.modern.discovered || len(s.watched.listens) > 0
+	return modern && s.told.initialize == nil && s.told.pending == nil && l.probe != probeAccepted
 }
 
 // standby makes a link that has been told all one that could serve.
@@ -109,6 +127,7 @@ func (s *Session) Promote(to Link, out *Output) bool {
 	s.serving, l.phase = to, serving
 	s.memory = l.memory
 	s.catchUp(to, l, out)
+	s.promoteLeases(to, l, out)
 	s.checkLists(l, out)
 	s.flush(out)
 	return true
@@ -121,9 +140,11 @@ func (s *Session) Retire(l Link, out *Output) {
 	switch {
 	case old == nil || old.phase == draining:
 	case l == s.serving:
+		s.loseLeases(l, out)
 		s.serving, old.phase = 0, draining
 		out.frame(l, Drain, 0, nil)
 	default:
+		s.loseLeases(l, out)
 		old.phase = dismissed
 	}
 }
@@ -316,6 +337,11 @@ func (s *Session) Down(cause *protocol.Error, demandAt time.Time, out *Output) {
 			s.keepNotification(it.note)
 		}
 	}
+	for _, r := range s.pendingWatched() {
+		if s.inTable(r) {
+			s.refuseWatch(r, cause, out)
+		}
+	}
 }
 
 // keepNotification remembers what a later worker has to be told.
@@ -352,6 +378,7 @@ func (s *Session) Lost(l Link, loss Loss, now time.Time, out *Output) {
 		return
 	}
 	diedOfProbe := loss.Exit != nil && s.DiedOfProbe(l)
+	s.loseLeases(l, out)
 	delete(s.links, l)
 	if s.serving == l {
 		s.serving = 0
@@ -370,23 +397,8 @@ func (s *Session) Lost(l Link, loss Loss, now time.Time, out *Output) {
 
 	var again []item
 	for _, r := range s.lostRequests(l) {
-		neverSent := slices.Contains(loss.Unsent, r.number)
-		outcome := s.outcomeOf(r)
-		switch {
-		case r.gone, r.answered:
-			s.forget(r)
-		case neverSent || outcome == retried || outcome == read && r.attempts < 2:
-			if neverSent {
-				r.attempts--
-			}
-			delete(s.sent, r.number)
-			r.link, r.active, r.since, r.overdue = 0, false, now, false
-			s.queued++
-			s.queueSize += len(r.payload)
+		if s.loseRequest(r, loss, now, out) {
 			again = append(again, item{request: r})
-		default:
-			s.forget(r)
-			out.line(lostLine(r, outcome, loss))
 		}
 	}
 	s.queue = append(again, s.queue...)
@@ -395,6 +407,31 @@ func (s *Session) Lost(l Link, loss Loss, now time.Time, out *Output) {
 	}
 	s.prepareWaiting(out)
 	s.flush(out)
+}
+
+// loseRequest settles a request of a link that is gone. It reports whether the
+// request waits for the next one.
+func (s *Session) loseRequest(r *request, loss Loss, now time.Time, out *Output) (again bool) {
+	neverSent := slices.Contains(loss.Unsent, r.number)
+	outcome := s.outcomeOf(r)
+	switch {
+	case r.gone, r.answered:
+		s.forget(r)
+	case s.loseWatched(r, now):
+	case neverSent || outcome == retried || outcome == read && r.attempts < 2:
+		if neverSent {
+			r.attempts--
+		}
+		delete(s.sent, r.number)
+		r.link, r.active, r.since, r.overdue = 0, false, now, false
+		s.queued++
+		s.queueSize += len(r.payload)
+		return true
+	default:
+		s.forget(r)
+		out.line(lostLine(r, outcome, loss))
+	}
+	return false
 }
 
 func (s *Session) lostRequests(l Link) []*request {
@@ -427,13 +464,23 @@ func (s *Session) withdrawQuestions(l Link, loss Loss, out *Output) {
 
 // Unsent answers a request that its link had no room for (SUP-20).
 func (s *Session) Unsent(number uint64, out *Output) {
+	full := protocol.NewError(protocol.WorkerUnavailable,
+		"the server does not read its requests fast enough; this one was not sent, try again")
 	r := s.sent[number]
+	if ask, ok := s.watched.byNumber[number]; ok {
+		if r != nil {
+			s.settle(r)
+			r.reply, r.link = errorLine(r.id, full.RPC()), 0
+		}
+		s.forgetAsk(ask)
+		s.act(s.watched.table.Refuse(ask, lease.Refusal{}), out)
+		return
+	}
 	if r == nil {
 		return
 	}
 	s.forget(r)
-	s.refuse(r, protocol.NewError(protocol.WorkerUnavailable,
-		"the server does not read its requests fast enough; this one was not sent, try again"), out)
+	s.refuse(r, full, out)
 	if r.method == methodInitialize {
 		s.flush(out)
 		s.prepareWaiting(out)
@@ -449,20 +496,17 @@ func (s *Session) Close(out *Output) {
 		return true
 	})
 	s.Down(ended, time.Unix(1<<40, 0), out) // nothing can demand a start any more
+	s.act(s.watched.table.Close(), out)
+	for _, r := range s.pendingWatched() {
+		s.endWatch(r)
+		s.refuse(r, ended, out)
+	}
 	for l := range s.links {
 		for _, r := range s.lostRequests(l) {
 			s.forget(r)
-			switch {
-			case r.gone, r.answered:
-			case r.method == methodListen:
-				out.line(resultLine(r.id, listenComplete(r.id)))
-			default:
+			if !r.gone && !r.answered {
 				out.line(lostLine(r, s.outcomeOf(r), Loss{Generation: s.links[l].generation, Cause: "was stopped at the end of the session"}))
 			}
 		}
 	}
-}
-
-func listenComplete(id []byte) []byte {
-	return []byte(`{"resultType":"complete","_meta":{"` + subscriptionKey + `":` + string(id) + `}}`)
 }

@@ -27,6 +27,8 @@ type Limits struct {
 	// ChainTimeout is how long a worker that is replaced waits for the next
 	// request of a chain that it has begun; 0: not at all.
 	ChainTimeout time.Duration
+	// Leases is how many resources may be watched on the connection (LEASE-5).
+	Leases int
 	// HoldRequests and HoldBytes bound what may wait at one time; a request
 	// beyond either is refused as worker_unavailable.
 	HoldRequests int
@@ -78,6 +80,9 @@ type Session struct {
 	lastAsked int32
 
 	chains map[state]*chain // that workers have begun
+
+	watched  watched
+	lastSide Link // last number of a side link, less firstSide
 
 	rootsChanged bool // client said so while nothing served
 
@@ -140,6 +145,9 @@ type request struct {
 	overdue  bool      // its link was refused for the lack of an answer
 	answered bool      // ahead of the worker, whose answer nobody waits for
 	renewed  bool      // it was sent to a fresh session already
+
+	reply        []byte // worker's answer, until the table of what is watched decides
+	acknowledged bool   // of a listen: it is open
 }
 
 // item is an entry of the queue: a request, or a notification that must not
@@ -183,6 +191,9 @@ type link struct {
 	memory     Memory               // what its worker, or that command in an earlier run, has answered
 	greeted    time.Time            // it has an initialize that was answered ahead of it; zero if not
 	listing    *listing             // while it does not serve
+	multi      bool                 // its worker takes many sessions
+	dropped    int                  // side links that its worker has closed by itself
+	serverInfo []byte               // raw, of a worker with a union
 	schemas    map[string]arguments // of its tools, as far as they are known
 	level      []byte               // params of the logging/setLevel that its worker took
 	roots      bool                 // the client's roots have changed since the link came
@@ -234,6 +245,7 @@ func New(limits Limits, version string, began time.Time, traits Traits) *Session
 		links:   make(map[Link]*link),
 		asked:   make(map[int32]question),
 		chains:  make(map[state]*chain),
+		watched: newWatched(limits.Leases),
 
 		readOnly: make(map[string]bool),
 		cursors:  make(map[string]Link),
@@ -276,6 +288,7 @@ func (s *Session) Deadline() (time.Time, bool) {
 		d.add(at)
 	}
 	s.chainDeadline(&d)
+	s.watchDeadline(&d)
 	for _, it := range s.queue {
 		if r := it.request; r != nil && expires(r) {
 			d.add(r.since.Add(s.limits.HoldTimeout))
@@ -290,15 +303,20 @@ func (s *Session) Expire(now time.Time, out *Output) {
 	s.greetDue(now, out)
 	s.checkDue(now, out)
 	s.endChains(now)
+	s.stopDue(now, out)
+	s.expireWatched(now, out)
 	s.dropQueued(func(r *request) bool {
 		if !expires(r) || now.Before(r.since.Add(s.limits.HoldTimeout)) {
 			return false
 		}
-		s.refuse(r, protocol.NewError(protocol.WorkerStarting,
-			"the server did not become ready within "+s.limits.HoldTimeout.String()+
-				"; the request was not executed, try again"), out)
+		s.refuse(r, s.heldTooLong(), out)
 		return true
 	})
+}
+
+func (s *Session) heldTooLong() *protocol.Error {
+	return protocol.NewError(protocol.WorkerStarting, "the server did not become ready within "+
+		s.limits.HoldTimeout.String()+"; the request was not executed, try again")
 }
 
 func expires(r *request) bool { return r.method != methodInitialize && r.method != methodDiscover }
@@ -418,7 +436,11 @@ func (s *Session) Calls() []Call {
 		}
 	}
 	for _, r := range s.sent {
-		add(r, s.links[r.link].generation)
+		generation := uint64(0)
+		if l := s.links[r.link]; l != nil {
+			generation = l.generation
+		}
+		add(r, generation)
 	}
 	for _, it := range s.queue {
 		if it.request != nil {
@@ -431,6 +453,9 @@ func (s *Session) Calls() []Call {
 // Version returns the protocol version that the client was told by initialize,
 // or "".
 func (s *Session) Version() string { return s.told.version }
+
+// Leases returns how many resources the client watches.
+func (s *Session) Leases() int { return s.watched.table.Used() }
 
 // Early tells who answered the client's initialize, if not the worker.
 func (s *Session) Early() Early { return s.told.early }

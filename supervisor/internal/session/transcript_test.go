@@ -109,6 +109,7 @@ type player struct {
 
 	limits Limits
 	memory Memory
+	multi  bool // workers take many sessions
 	// remembers: the script is about what is remembered.
 	remembers bool
 }
@@ -116,7 +117,7 @@ type player struct {
 // epoch is when the time of all tests begins.
 var epoch = time.Unix(1_700_000_000, 0)
 
-var testLimits = Limits{HoldTimeout: 8 * time.Second, HoldRequests: 64, HoldBytes: 1 << 20}
+var testLimits = Limits{HoldTimeout: 8 * time.Second, HoldRequests: 64, HoldBytes: 1 << 20, Leases: 128}
 
 func newPlayer(limits Limits) *player {
 	return &player{limits: limits, session: New(limits, "v0", epoch, Traits{}), now: epoch}
@@ -156,6 +157,10 @@ func (p *player) event(t *testing.T, line string) {
 	case "limits":
 		p.limits = parseLimits(t, rest)
 		p.session = New(p.limits, "v0", epoch, Traits{})
+	case "multi":
+		p.multi = true
+	case "side-lost":
+		s.SideLost(firstSide+Link(number(t, rest)), out)
 	case "traits":
 		p.session, p.remembers = New(p.limits, "v0", epoch, parseTraits(t, rest)), true
 	case "memory":
@@ -177,7 +182,7 @@ func (p *player) event(t *testing.T, line string) {
 		s.ReceiveTooLong([]byte(head), []byte(tail), int64(number(t, f[0])), out)
 	case "attach":
 		n := number(t, rest)
-		s.Attach(Link(n), n, false, out)
+		s.Attach(Link(n), Worker{Generation: n, Multi: p.multi}, out)
 	case "worker":
 		f := fields(rest, 4)
 		kinds := map[string]Kind{"request": Request, "response": Response, "notification": Notification, "cancel": Cancel}
@@ -222,6 +227,9 @@ func (p *player) event(t *testing.T, line string) {
 	if out.Recall {
 		out.Recall = false
 		s.Recalled(p.memory, p.now, out)
+	}
+	for s.HasUpdates() {
+		s.Update(out)
 	}
 	p.show()
 }
@@ -302,6 +310,8 @@ func parseLimits(t *testing.T, s string) Limits {
 			l.DiscoverTimeout, _ = time.ParseDuration(value)
 		case "start-on-demand":
 			l.Lazy = true
+		case "leases":
+			l.Leases = int(number(t, value))
 		case "chain":
 			l.ChainTimeout, _ = time.ParseDuration(value)
 		case "stale":
@@ -353,9 +363,15 @@ func (p *player) show() {
 	for _, l := range p.out.Lines {
 		fmt.Fprintf(&p.text, "    client <- %s\n", bytes.TrimSpace(l))
 	}
+	for _, side := range p.out.Open {
+		fmt.Fprintf(&p.text, "    open %d beside %d\n", side.Link, side.Beside)
+	}
 	for _, f := range p.out.Frames {
 		text := fmt.Sprintf("    %d <- %s %d %s", f.Link, kindNames[f.Frame.Kind], f.Frame.ID, f.Frame.Payload)
 		p.text.WriteString(strings.TrimRight(text, " ") + "\n")
+	}
+	for _, side := range p.out.Closed {
+		fmt.Fprintf(&p.text, "    close %d\n", side)
 	}
 	if p.out.Ready != 0 {
 		what := "could serve"

@@ -18,6 +18,10 @@ const subscriptionKey = "io.modelcontextprotocol/subscriptionId"
 
 // Frame takes one frame of a link. Frames of a link that is gone are dropped.
 func (s *Session) Frame(from Link, f Frame, out *Output) {
+	if sd := s.watched.sides[from]; sd != nil {
+		s.sideFrame(from, sd, f, out)
+		return
+	}
 	l := s.links[from]
 	if l == nil {
 		out.notice("dropped a frame of an older worker", "", nil)
@@ -129,6 +133,13 @@ func (s *Session) frameNotification(from Link, l *link, f Frame, env envelope.En
 			out.notice("swallowed progress: nobody waits for it", env.Method, nil)
 			return
 		}
+	case s.unionNotification(from, f.Payload, env, out):
+		return
+	case env.Method == noteUpdated && s.told.initialize != nil:
+		if l.phase == serving { // that of another worker is not the client's (SUP-7)
+			s.connectionUpdated(params, f.Payload, out)
+		}
+		return
 	case isListChanged(env.Method) && !s.listChanged(l, env.Method):
 		return // that of another worker is not the client's (SUP-7)
 	case env.Method == noteCancelled:
@@ -177,6 +188,10 @@ func within(value, span envelope.Span) envelope.Span {
 
 // frameAnswer takes the answer to a request of the client, or of our own.
 func (s *Session) frameAnswer(from Link, l *link, f Frame, out *Output) {
+	if s.watchAnswered(from, f.ID, f.Payload, out) {
+		l.spoke = true
+		return
+	}
 	if call, ok := s.own[f.ID]; ok && call.link == from {
 		delete(s.own, f.ID)
 		s.ownAnswer(call, l, f.Payload, out)
