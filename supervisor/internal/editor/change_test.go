@@ -163,6 +163,19 @@ func TestUndoAfterChange(t *testing.T) {
 	}
 }
 
+// A command that was changed behind holdfast stays the new one.
+func TestUndoOfChangedCommand(t *testing.T) {
+	e := home(t)
+	p := placeOf(t, e, "codex", User)
+	write(t, p.File, "[mcp_servers.a]\ncommand = 'node'\n")
+	applied(t)(e.Wrap(p, "a", around))
+	write(t, p.File, strings.Replace(read(t, p.File), "/abs/node", "/abs/deno", 1))
+	applied(t)(e.Uninstall(p, "a"))
+	if want := "[mcp_servers.a]\ncommand = \"/abs/deno\"\nargs = []\n"; read(t, p.File) != want {
+		t.Errorf("%s", read(t, p.File))
+	}
+}
+
 // Keys that were made for an entry go with it, even when the file has changed.
 func TestUndoOfKeys(t *testing.T) {
 	e := home(t)
@@ -305,7 +318,11 @@ func TestOverwrite(t *testing.T) {
 					t.Errorf("%s: the file is still there: %v", tt.name, err)
 				}
 			case changed && tt.name != "foreign":
-				if !strings.HasSuffix(string(b), "// changed\n") || strings.Contains(string(b), "notes") || err != nil {
+				want := tt.before
+				if want == "" {
+					want = "{}\n"
+				}
+				if string(b) != want+"// changed\n" || err != nil {
 					t.Errorf("%s, changed: %q, %v", tt.name, b, err)
 				}
 			case string(b) != tt.before:

@@ -67,6 +67,22 @@ func TestBackupChanged(t *testing.T) {
 	}
 }
 
+// A record of something else is as good as none: the entry keeps its server.
+func TestForeignRecord(t *testing.T) {
+	e := home(t)
+	p := placeOf(t, e, "cursor", User)
+	write(t, p.File, "{}")
+	c := applied(t)(e.Install(p, ours, false))
+	path := strings.TrimSuffix(c.Backup, ".before") + ".json"
+	record := read(t, path)
+	for _, text := range []string{strings.Replace(record, "notes", "other", 1), strings.Replace(record, ".cursor", ".other", 1), "garbage"} {
+		write(t, path, text)
+		if c, err := e.Uninstall(p, ours.Name); err != nil || c.Exact || !c.Unwrapped {
+			t.Errorf("with the record %s: %+v, %v", text, c, err)
+		}
+	}
+}
+
 // The mode of a file stays, and a symlink stays one.
 func TestFileStays(t *testing.T) {
 	if runtime.GOOS == "windows" {
