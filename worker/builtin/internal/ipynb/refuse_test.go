@@ -18,9 +18,9 @@ func codeCell(outputs string) string {
 	return notebookOf(`{"cell_type": "code", "id": "a", "metadata": {}, "source": "", "execution_count": null, "outputs": [` + outputs + `]}`)
 }
 
-// TestRefused: ROOM-3, what cannot be read is refused with its place. The
+// TestRefusedFiles: ROOM-3, what cannot be read is refused with its place. The
 // place is where ~ stands in the text.
-func TestRefused(t *testing.T) {
+func TestRefusedFiles(t *testing.T) {
 	for _, test := range []struct {
 		text          string
 		kind          error
