@@ -225,6 +225,7 @@ func TestCommandLine(t *testing.T) {
 		{"bridge -- cat -n", 2, "", "run: holdfast run -- cat -n"},
 		{"nope", 2, "", "unknown command"},
 		{"version extra", 2, "", "unknown command"},
+		{"room nope", 2, "", "unknown command"},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
