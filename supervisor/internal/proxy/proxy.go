@@ -39,6 +39,9 @@ type Config struct {
 	Began time.Time
 	// Tuner is told of large messages in flight; it may be nil.
 	Tuner *gctune.Tuner
+	// Control executes one of our own tools, with Limits.Controls. It may wait,
+	// and is told when the session ends.
+	Control func(ctx context.Context, tool string, arguments []byte) (answer string, failed bool)
 	// Demand is called when a request waits that wants a worker to be started.
 	// It must not wait.
 	Demand func()
@@ -57,9 +60,12 @@ type Proxy struct {
 	links   session.Link
 	memory  Memory // of the last connection
 	notes   notes
-	output  session.Output
-	expiry  *time.Timer
-	idle    chan struct{} // closed when the session is idle after EOF; nil before
+	// controls are calls of our own tools; they end with ctx.
+	controls sync.WaitGroup
+	ctx      context.Context //nolint:containedctx // that of Run
+	output   session.Output
+	expiry   *time.Timer
+	idle     chan struct{} // closed when the session is idle after EOF; nil before
 }
 
 // New returns a Proxy.
@@ -69,6 +75,7 @@ func New(config Config) *Proxy {
 		traits = config.Memory.Traits()
 	}
 	p := &Proxy{
+		ctx:     context.Background(),
 		config:  config,
 		out:     newOutbox(line.NewWriter(config.Out), config.Tuner),
 		session: session.New(config.Limits, config.Version, config.Began, traits),
@@ -86,6 +93,12 @@ func New(config Config) *Proxy {
 // asked is answered or EOFGrace is over. It returns ErrClientGone if stdout is
 // broken, and early if ctx ends.
 func (p *Proxy) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer p.controls.Wait()
+	defer cancel()
+	p.mu.Lock()
+	p.ctx = ctx
+	p.mu.Unlock()
 	defer p.notes.wait()
 	defer p.expiry.Stop()
 	written := make(chan error, 1)
@@ -256,6 +269,10 @@ func (p *Proxy) do(step func(*session.Session, *session.Output)) {
 		c.renew()
 	}
 	p.rememberLocked(out.Remember)
+	for _, call := range out.Controls {
+		ctx := p.ctx
+		p.controls.Go(func() { p.control(ctx, call) }) // ends with the call, or with ctx
+	}
 	if out.Demand {
 		p.config.Demand()
 	}
@@ -267,6 +284,12 @@ func (p *Proxy) do(step func(*session.Session, *session.Output)) {
 		p.config.Log.Log(level, n.What, zap.String("method", n.Method), zap.String("request_id", n.ID))
 	}
 	p.afterLocked()
+}
+
+// control executes one of our own tools.
+func (p *Proxy) control(ctx context.Context, call session.ControlCall) {
+	answer, failed := p.config.Control(ctx, call.Tool, call.Arguments)
+	p.do(func(s *session.Session, out *session.Output) { s.Controlled(call.Number, answer, failed, out) })
 }
 
 // updatesRoom is how many bytes may wait for the client when it is told of

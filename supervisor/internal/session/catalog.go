@@ -62,6 +62,7 @@ type listing struct {
 
 // learnOffers notes what an answer to initialize has told the client.
 func (s *Session) learnOffers(result []byte) {
+	result = s.offeringControls(result)
 	s.told.offers = offersOf(result)
 	s.told.logging = s.told.offers&offersLogging != 0
 	for k := range s.views {

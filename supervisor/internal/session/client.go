@@ -160,6 +160,8 @@ func (s *Session) admit(r *request, now time.Time, out *Output) {
 // answeredHere answers a request that is not for a worker, or not now.
 func (s *Session) answeredHere(r *request, now time.Time, out *Output) bool {
 	switch {
+	case s.takesControl(r, out):
+		return true
 	case r.method == methodInitialize:
 		s.settleProbes("the client went on with initialize", out)
 	case isProbe(r) && s.knowsLegacy() && s.told.initialize == nil:
@@ -336,6 +338,10 @@ func (s *Session) receiveCancel(line []byte, env envelope.Envelope, out *Output)
 	}
 	if s.watched.pending[number] == r || s.watched.listens[lease.Holder(number)] == r {
 		s.cancelWatch(r, line, out)
+		return
+	}
+	if r.link == 0 { // one of our own tools, which goes on
+		s.forget(r)
 		return
 	}
 	r.gone = true

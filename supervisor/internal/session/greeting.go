@@ -120,7 +120,7 @@ func (s *Session) greet(r *request, out *Output) {
 		s.told.early = EarlyMinimal
 		result = minimalResult(minimalVersion(r.params), s.version)
 	}
-	out.line(resultLine(r.id, result))
+	out.line(resultLine(r.id, s.offeringControls(result)))
 	s.told.initialize = r.payload
 	s.told.version = protocolVersion(result)
 	s.learnOffers(result)
@@ -150,7 +150,7 @@ func (s *Session) greet(r *request, out *Output) {
 // says later is only learnt from.
 func (s *Session) settleProbe(r *request, why string, out *Output) {
 	if s.memory.Discover != nil {
-		out.line(resultLine(r.id, s.memory.Discover))
+		out.line(resultLine(r.id, s.offeringControls(s.memory.Discover)))
 		s.discovered(r, s.memory.Discover)
 	} else {
 		s.refuseProbe(r, why, out)
@@ -201,7 +201,7 @@ func (s *Session) discovered(r *request, result []byte) {
 	s.modern.version = s.shape.Version
 	s.modern.meta = plainMeta(r.params)
 	if s.told.initialize == nil {
-		s.told.offers = offersOf(result)
+		s.told.offers = offersOf(s.offeringControls(result))
 	}
 }
 

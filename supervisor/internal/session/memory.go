@@ -155,7 +155,10 @@ func (s *Session) answerList(r *request, out *Output) bool {
 		return false
 	}
 	s.forget(r)
-	out.line(resultLine(r.id, s.memory.Lists[kind]))
+	if kind == catalog.Tools {
+		s.learnNames(true, s.memory.Lists[kind])
+	}
+	out.line(resultLine(r.id, s.withOurs(r.method, s.memory.Lists[kind])))
 	s.learnList(kind, r, s.memory.Lists[kind], out)
 	return true
 }

@@ -94,7 +94,7 @@ func (s *Session) answerLost(r *request, out *Output) bool {
 	switch {
 	case isList:
 		result := emptyList(kind, r.modern)
-		out.line(resultLine(r.id, result))
+		out.line(resultLine(r.id, s.withOurs(r.method, result)))
 		s.learnList(kind, r, result, out)
 	case r.method == methodComplete:
 		out.line(resultLine(r.id, complete(r.modern, `"completion":{"values":[],"total":0,"hasMore":false}`)))

@@ -50,6 +50,8 @@ type Output struct {
 	// cannot be, or ends by itself. Closed lists side links to close.
 	Open   []Side
 	Closed []Link
+	// Controls lists calls of our own tools, to be answered by Controlled.
+	Controls []ControlCall
 	// Ready is the link that could begin to serve, or did; 0 if none could.
 	Ready Link
 	// Renew is the link to replace by a fresh one to the same worker, 0 if there

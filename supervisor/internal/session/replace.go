@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -365,6 +366,7 @@ func (s *Session) answerDown(r *request, out *Output) {
 		// Clients fall back to initialize, which has an answer.
 		s.settleProbe(r, "no server is running", out)
 	case s.answerList(r, out):
+	case s.controlsAlone(r, out):
 	default:
 		s.refuse(r, s.down, out)
 	}
@@ -501,11 +503,11 @@ func (s *Session) Close(out *Output) {
 		s.endWatch(r)
 		s.refuse(r, ended, out)
 	}
-	for l := range s.links {
+	for _, l := range append(slices.Sorted(maps.Keys(s.links)), 0) { // 0: calls of our own tools
 		for _, r := range s.lostRequests(l) {
 			s.forget(r)
 			if !r.gone && !r.answered {
-				out.line(lostLine(r, s.outcomeOf(r), Loss{Generation: s.links[l].generation, Cause: "was stopped at the end of the session"}))
+				out.line(lostLine(r, s.outcomeOf(r), Loss{Generation: s.generation(l), Cause: "was stopped at the end of the session"}))
 			}
 		}
 	}

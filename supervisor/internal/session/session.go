@@ -27,6 +27,8 @@ type Limits struct {
 	// ChainTimeout is how long a worker that is replaced waits for the next
 	// request of a chain that it has begun; 0: not at all.
 	ChainTimeout time.Duration
+	// Controls: the client has tools of ours beside those of the server.
+	Controls bool
 	// Leases is how many resources may be watched on the connection (LEASE-5).
 	Leases int
 	// HoldRequests and HoldBytes bound what may wait at one time; a request
@@ -88,6 +90,7 @@ type Session struct {
 
 	readOnly map[string]bool      // tools shown as such, with Limits.ReplayAnnotated
 	shown    map[string]arguments // of the tools, as the client has seen them
+	tools    map[string]struct{}  // of the server, by name, with Limits.Controls
 	views    [catalog.Kinds]view
 	cursors  map[string]Link // of pages that the client got, by the link that gave them
 }
@@ -436,11 +439,7 @@ func (s *Session) Calls() []Call {
 		}
 	}
 	for _, r := range s.sent {
-		generation := uint64(0)
-		if l := s.links[r.link]; l != nil {
-			generation = l.generation
-		}
-		add(r, generation)
+		add(r, s.generation(r.link))
 	}
 	for _, it := range s.queue {
 		if it.request != nil {
@@ -448,6 +447,14 @@ func (s *Session) Calls() []Call {
 		}
 	}
 	return calls
+}
+
+// generation returns that of a link, 0 if there is none.
+func (s *Session) generation(of Link) uint64 {
+	if l := s.links[of]; l != nil {
+		return l.generation
+	}
+	return 0
 }
 
 // Version returns the protocol version that the client was told by initialize,

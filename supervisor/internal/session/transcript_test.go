@@ -157,6 +157,9 @@ func (p *player) event(t *testing.T, line string) {
 	case "limits":
 		p.limits = parseLimits(t, rest)
 		p.session = New(p.limits, "v0", epoch, Traits{})
+	case "controlled":
+		f := fields(rest, 2)
+		s.Controlled(number(t, f[0]), f[1], false, out)
 	case "multi":
 		p.multi = true
 	case "side-lost":
@@ -310,6 +313,8 @@ func parseLimits(t *testing.T, s string) Limits {
 			l.DiscoverTimeout, _ = time.ParseDuration(value)
 		case "start-on-demand":
 			l.Lazy = true
+		case "controls":
+			l.Controls = true
 		case "leases":
 			l.Leases = int(number(t, value))
 		case "chain":
@@ -361,6 +366,9 @@ var kindNames = map[Kind]string{
 // show writes down what the session wants done.
 func (p *player) show() {
 	for _, l := range p.out.Lines {
+		for _, tool := range controlTools {
+			l = bytes.ReplaceAll(l, []byte(tool.definition), []byte("<"+tool.name+">"))
+		}
 		fmt.Fprintf(&p.text, "    client <- %s\n", bytes.TrimSpace(l))
 	}
 	for _, side := range p.out.Open {
@@ -382,6 +390,9 @@ func (p *player) show() {
 	}
 	if p.out.Refused != 0 {
 		fmt.Fprintf(&p.text, "    %d refused: %s\n", p.out.Refused, p.out.RefusedReason)
+	}
+	for _, c := range p.out.Controls {
+		fmt.Fprintf(&p.text, "    control %d %s %s\n", c.Number, c.Tool, c.Arguments)
 	}
 	if p.out.Demand && p.limits.Lazy {
 		p.text.WriteString("    demands a start\n")

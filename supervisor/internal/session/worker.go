@@ -212,6 +212,9 @@ func (s *Session) frameAnswer(from Link, l *link, f Frame, out *Output) {
 		s.probeAnswered(from, l, r, f.Payload, env, out)
 	}
 	if !r.answered {
+		if ok && env.Kind == envelope.Response && s.limits.Controls {
+			line = s.oursInLine(r, line, f.Payload, env)
+		}
 		s.answer(r, line, out)
 		if ok && env.Kind == envelope.Response {
 			s.learn(r, env.Result.Of(f.Payload), out)
@@ -221,6 +224,19 @@ func (s *Session) frameAnswer(from Link, l *link, f Frame, out *Output) {
 		s.flush(out)
 		s.prepareWaiting(out)
 	}
+}
+
+// oursInLine returns the line that answers r, with our tools where they belong.
+func (s *Session) oursInLine(r *request, line, payload []byte, env envelope.Envelope) []byte {
+	result := env.Result.Of(payload)
+	if r.method == methodToolsList {
+		_, more := envelope.Find(r.params, "cursor")
+		s.learnNames(!more, result)
+	}
+	if ours := s.withOurs(r.method, result); len(ours) != len(result) {
+		return resultLine(r.id, ours)
+	}
+	return line
 }
 
 // answer gives the client a worker's answer.
