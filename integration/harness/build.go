@@ -14,12 +14,13 @@ import (
 
 // Import paths of the programs under test.
 const (
-	root          = "github.com/holdfast-mcp/holdfast/"
-	holdfastPkg   = root + "supervisor/cmd/holdfast"
-	workerPkg     = root + "worker/builtin/cmd/holdfast-worker"
-	testserverPkg = root + "integration/testserver"
-	logshimPkg    = root + "integration/logshim"
-	everythingPkg = "github.com/modelcontextprotocol/go-sdk/conformance/everything-server"
+	root           = "github.com/holdfast-mcp/holdfast/"
+	holdfastPkg    = root + "supervisor/cmd/holdfast"
+	workerPkg      = root + "worker/builtin/cmd/holdfast-worker"
+	testserverPkg  = root + "integration/testserver"
+	startserverPkg = root + "integration/startserver"
+	logshimPkg     = root + "integration/logshim"
+	everythingPkg  = "github.com/modelcontextprotocol/go-sdk/conformance/everything-server"
 )
 
 // runDir is a folder shared by all tests of the run; [Main] removes it.
@@ -134,6 +135,12 @@ func HoldfastWorker(tb testing.TB) string {
 func TestServer(tb testing.TB) string {
 	tb.Helper()
 	return build(tb, "server", testserverPkg)
+}
+
+// StartServer returns package startserver as a program.
+func StartServer(tb testing.TB) string {
+	tb.Helper()
+	return build(tb, "startserver", startserverPkg)
 }
 
 // LogShim returns package logshim as a program.
