@@ -212,17 +212,25 @@ func (s *Session) frameAnswer(from Link, l *link, f Frame, out *Output) {
 		s.probeAnswered(from, l, r, f.Payload, env, out)
 	}
 	if !r.answered {
-		if ok && env.Kind == envelope.Response && s.limits.Controls {
-			line = s.oursInLine(r, line, f.Payload, env)
-		}
-		s.answer(r, line, out)
-		if ok && env.Kind == envelope.Response {
-			s.learn(r, env.Result.Of(f.Payload), out)
-		}
+		s.answer(r, line, f.Payload, env, ok && env.Kind == envelope.Response, out)
 	}
 	if r.method == methodInitialize {
 		s.flush(out)
 		s.prepareWaiting(out)
+	}
+}
+
+// answer gives the client a worker's answer, and learns from its result.
+func (s *Session) answer(r *request, line, payload []byte, env envelope.Envelope, success bool, out *Output) {
+	if success && s.limits.Controls {
+		line = s.oursInLine(r, line, payload, env)
+	}
+	if len(line) > largeResult {
+		out.warn("large result, "+strconv.Itoa(len(line))+" bytes: common clients end the connection at 10 MB", r.method, r.id)
+	}
+	out.line(line)
+	if success {
+		s.learn(r, env.Result.Of(payload), out)
 	}
 }
 
@@ -237,14 +245,6 @@ func (s *Session) oursInLine(r *request, line, payload []byte, env envelope.Enve
 		return resultLine(r.id, ours)
 	}
 	return line
-}
-
-// answer gives the client a worker's answer.
-func (s *Session) answer(r *request, line []byte, out *Output) {
-	if len(line) > largeResult {
-		out.warn("large result, "+strconv.Itoa(len(line))+" bytes: common clients end the connection at 10 MB", r.method, r.id)
-	}
-	out.line(line)
 }
 
 // ownAnswer takes the answer to a request of our own.
