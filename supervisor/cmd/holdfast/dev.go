@@ -55,14 +55,7 @@ func completeDev(c *config.Config, flags *pflag.FlagSet, origins config.Origins)
 	if c.Worker == "" && len(c.Args) == 0 {
 		return fmt.Errorf("no server given: `holdfast dev -- COMMAND ARGS...`, or `holdfast dev --worker PATH`")
 	}
-	if c.Dir == "" {
-		c.Dir = c.Dev.Project
-	}
-	dir, err := c.WorkDir()
-	if err != nil {
-		return err
-	}
-	if c.Dev.Project, err = config.Directory("--project", c.Dev.Project, dir); err != nil {
+	if err := completeDirs(c); err != nil {
 		return err
 	}
 	command := c.Args
@@ -86,6 +79,22 @@ func completeDev(c *config.Config, flags *pflag.FlagSet, origins config.Origins)
 	}
 	c.Dev.Kind = guess.Kind
 	return nil
+}
+
+// completeDirs lets the project and the working directory stand for each other.
+func completeDirs(c *config.Config) (err error) {
+	if c.Dev.Project == "" {
+		c.Dev.Project, err = c.WorkDir()
+		return err
+	}
+	if c.Dev.Project, err = config.Directory("--project", c.Dev.Project); err != nil {
+		return err
+	}
+	if c.Dir == "" {
+		c.Dir = c.Dev.Project
+	}
+	_, err = c.WorkDir()
+	return err
 }
 
 func printBuild(w io.Writer, b rebuild.Status) {

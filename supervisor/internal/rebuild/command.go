@@ -49,14 +49,15 @@ type command struct {
 	log  *zap.Logger
 }
 
-// run runs the command once it has the lock, and returns an *Error if it fails.
-// began is called when the command is about to run, waits before if another
-// process has the lock, output at its start with what it will write.
-func (c command) run(ctx context.Context, waits, began func(), output func(*ring.Ring)) error {
+// run runs the command once it has the lock, and then after, which looks at what
+// was made before any other build writes to it. If another process has built
+// the same since the last change that matters, that is as good. An error is an
+// *Error, or the cause of the end of ctx.
+func (c command) run(ctx context.Context, p progress, after func(context.Context) error) error {
 	l, err := lockFor(c.text, c.dir)
 	if err == nil {
 		defer l.Close()
-		err = lock(ctx, l, waits)
+		err = lock(ctx, l, p.waits)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -64,11 +65,26 @@ func (c command) run(ctx context.Context, waits, began func(), output func(*ring
 	if err != nil { // it only keeps builds apart
 		c.log.Warn("building without a lock", zap.Error(err))
 	}
-	began()
+	built := c.stampOf(l)
+	since := p.begins(ctx)
+	if built.isSince(since) {
+		c.log.Info("another holdfast has built this")
+		return after(ctx)
+	}
+	began := time.Now()
+	if err := c.build(ctx, p); err != nil {
+		return err
+	}
+	built.note(began)
+	return after(ctx)
+}
+
+// build runs the command.
+func (c command) build(ctx context.Context, p progress) error {
 	tail := ring.New(ring.Options{Mask: c.mask, Sink: func(line string) {
 		c.log.Info("build", zap.String(logging.FieldLine, line))
 	}})
-	output(tail)
+	p.writes(tail)
 	exit, err := c.exec(ctx, tail)
 	switch {
 	case ctx.Err() != nil:

@@ -44,8 +44,32 @@ func privateCache(t *testing.T) {
 }
 
 func (b builder) run() error {
-	return b.command.run(b.t.Context(), func() { b.t.Error("it waits for a lock") }, func() {}, func(*ring.Ring) {})
+	return b.command.run(b.t.Context(), told{waiting: func() { b.t.Error("it waits for a lock") }}, nothing)
 }
+
+// nothing is what follows a build.
+func nothing(context.Context) error { return nil }
+
+// told is who a build reports to.
+type told struct {
+	waiting, beginning func()
+	since              time.Time
+}
+
+func (r told) waits() {
+	if r.waiting != nil {
+		r.waiting()
+	}
+}
+
+func (r told) begins(context.Context) time.Time {
+	if r.beginning != nil {
+		r.beginning()
+	}
+	return r.since
+}
+
+func (r told) writes(*ring.Ring) {}
 
 func (b builder) path(name string) string { return filepath.Join(b.dir, name) }
 
@@ -137,7 +161,7 @@ func TestBuildIsEnded(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	done := make(chan error)
 	go func() { // ends by cancel
-		done <- b.command.run(ctx, func() {}, func() {}, func(*ring.Ring) {})
+		done <- b.command.run(ctx, told{}, nothing)
 	}()
 	pid := await(t, b.path("pid"))
 	cancel(errSuperseded)
@@ -156,7 +180,7 @@ func TestSEC7Lock(t *testing.T) {
 	waits.Add(2)
 	for range 3 {
 		builds.Go(func() { // ends with its build
-			if err := b.command.run(t.Context(), waits.Done, func() {}, func(*ring.Ring) {}); err != nil {
+			if err := b.command.run(t.Context(), told{waiting: waits.Done}, nothing); err != nil {
 				t.Error(err)
 			}
 		})
@@ -177,13 +201,55 @@ func TestSEC7Lock(t *testing.T) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	err = b.command.run(ctx, func() { cancel(errSuperseded) }, func() { t.Error("it began") }, func(*ring.Ring) {})
+	err = b.command.run(ctx, told{
+		waiting: func() { cancel(errSuperseded) }, beginning: func() { t.Error("it began") },
+	}, nothing)
 	if !errors.Is(err, errSuperseded) {
 		t.Errorf("run() = %v", err)
 	}
 	if info, err := os.Stat(filepath.Dir(l.Path())); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("locks lie in %v, %v", info.Mode(), err)
 	}
+}
+
+// SEC-7: what another window has built since the last change is not built again;
+// what it has built before, with another environment, or not to a good end, is.
+// What follows a build comes before any other.
+func TestSEC7BuiltByAnother(t *testing.T) {
+	b := newBuilder(t, "echo >> builds; test ! -e broken")
+	builds := func() int { return strings.Count(string(read(t, b.path("builds"))), "\n") }
+	run := func(c command, since time.Time, want int) {
+		t.Helper()
+		looked := 0
+		err := c.run(t.Context(), told{since: since}, func(context.Context) error {
+			looked++
+			if l, err := lockFor(c.text, c.dir); err != nil {
+				t.Error(err)
+			} else if ok, err := l.TryLock(); ok || err != nil {
+				t.Errorf("the lock is free already: %v", err)
+			}
+			return nil
+		})
+		if builds() != want || (err == nil) != (looked == 1) {
+			t.Errorf("%d builds, want %d; looked %d times; %v", builds(), want, looked, err)
+		}
+	}
+	before := time.Now()
+	run(b.command, before, 1)
+	run(b.command, before, 1)
+	run(b.command, time.Now(), 2)
+	run(b.command, time.Time{}, 3)
+	other := b.command
+	other.mask = []string{"another-secret"}
+	run(other, before, 4)
+	write(t, b.path("broken"), nil)
+	now := time.Now()
+	run(b.command, now, 5)
+	if err := os.Remove(b.path("broken")); err != nil {
+		t.Fatal(err)
+	}
+	run(b.command, now, 6)
+	run(b.command, now, 6)
 }
 
 // A build without a cache directory is one without a lock.

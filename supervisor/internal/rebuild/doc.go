@@ -19,11 +19,12 @@
 //	   +--- Swap, Ready ---------------------+  | another change ends it: from
 //	                                         +--+ the beginning
 //
-//	build: wait for the lock -> command -> the executable is whole -> its copy
+//	build: wait for the lock -> command -> the executable is whole -> its copy -> free the lock
 //
 // There is at most one build at a time, and at most one is remembered that has
 // to follow it. Builds of one command in one directory wait for each other in
-// all processes of a user (SEC-7).
+// all processes of a user, and one that another process has done meanwhile is
+// not done again (SEC-7).
 //
 // All methods are safe for concurrent use. The package starts no worker and
 // knows none: what follows a build is a function of the caller.

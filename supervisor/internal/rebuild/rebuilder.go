@@ -61,7 +61,7 @@ type Rebuilder struct {
 	config  Config
 	content digest
 	// build makes what is started; see Rebuilder.make.
-	build func(ctx context.Context, waits, began func(), output func(*ring.Ring)) error
+	build func(context.Context, progress) error
 
 	requests chan request
 	ended    chan struct{} // closed when Run returns
@@ -75,6 +75,7 @@ type Rebuilder struct {
 	changes  changes
 	debounce *time.Timer
 	dirty    time.Time // first change of those that wait for the debounce; zero if none does
+	latest   time.Time // of all changes and requests
 	job      *job      // under way, nil if none is
 	next     want      // of the build after that
 	replaces int       // calls of Replace under way
@@ -104,23 +105,41 @@ func (w *want) add(r request) {
 	w.swap, w.now = w.swap || r.swap, true
 }
 
+// progress is how a build tells what it does.
+type progress interface {
+	// waits: another process builds the same.
+	waits()
+	// begins is called when the command is about to run. It returns the time
+	// of the last change or request that the build has to take in.
+	begins(ctx context.Context) time.Time
+	// writes has what the command writes.
+	writes(output *ring.Ring)
+}
+
 // job is one build.
 type job struct {
 	want
 
+	board      *board
 	cancel     context.CancelCauseFunc
-	superseded bool          // a change has ended it
-	began      chan struct{} // closed when the command is about to run
-	start      time.Time     // of the command; valid once began is closed
+	beginning  chan chan<- time.Time
+	began      bool // all that comes now is not taken in
+	superseded bool // a change has ended it
+	start      time.Time
 	done       chan error
 }
 
-func (j *job) hasBegun() bool {
+func (j *job) waits()                   { j.board.enter(Waiting) }
+func (j *job) writes(output *ring.Ring) { j.board.writes(output) }
+
+// begins has the owner decide what comes before the build, and what after it.
+func (j *job) begins(ctx context.Context) time.Time {
+	latest := make(chan time.Time, 1)
 	select {
-	case <-j.began:
-		return true
-	default:
-		return false
+	case j.beginning <- latest:
+		return <-latest
+	case <-ctx.Done():
+		return time.Now()
 	}
 }
 
@@ -193,8 +212,9 @@ func (b *Rebuilder) Run(ctx context.Context) error {
 	defer cancel()
 	for {
 		var done <-chan error
+		var beginning <-chan chan<- time.Time
 		if b.job != nil {
-			done = b.job.done
+			done, beginning = b.job.done, b.job.beginning
 		}
 		select {
 		case <-ctx.Done():
@@ -208,6 +228,10 @@ func (b *Rebuilder) Run(ctx context.Context) error {
 			}
 		case r := <-b.requests:
 			b.requested(ctx, r)
+		case latest := <-beginning:
+			b.job.began, b.job.start = true, time.Now()
+			b.board.enter(Building)
+			latest <- b.latest
 		case err := <-done:
 			b.over(ctx, err)
 		case <-b.replaced:
@@ -228,6 +252,9 @@ func (b *Rebuilder) await() {
 
 // changed takes a change of a watched file.
 func (b *Rebuilder) changed(path string) {
+	if b.job == nil || !b.job.began {
+		b.latest = time.Now()
+	}
 	switch {
 	case !b.asked: // the first build takes it in
 	case b.job == nil:
@@ -235,11 +262,13 @@ func (b *Rebuilder) changed(path string) {
 			b.next.swap = true
 			b.settle(0)
 		}
-	case !b.job.hasBegun(): // that build takes it in
+	case !b.job.began: // that build takes it in
 	case b.job.superseded:
+		b.latest = time.Now()
 		b.settle(0)
 	case b.config.Command == "" || b.changes.inside(path):
 		b.changes.cancelled(b.content)
+		b.latest = time.Now()
 		b.job.superseded = true
 		b.job.cancel(errSuperseded)
 		b.settle(0)
@@ -262,12 +291,12 @@ func (b *Rebuilder) settle(pause time.Duration) {
 // waits for the next otherwise: what is being built may be older than it. One
 // that needs something to start takes what comes.
 func (b *Rebuilder) requested(ctx context.Context, r request) {
-	b.asked = true
+	b.asked, b.latest = true, time.Now()
 	switch {
 	case b.job == nil:
 		b.next.add(r)
 		b.start(ctx)
-	case !b.job.hasBegun() || !r.swap:
+	case !b.job.began || !r.swap:
 		b.job.add(r)
 	default:
 		b.next.add(r)
@@ -280,15 +309,12 @@ func (b *Rebuilder) start(ctx context.Context) {
 	b.dirty = time.Time{}
 	b.settled.Store(false)
 	ctx, cancel := context.WithCancelCause(ctx)
-	j := &job{want: b.next, cancel: cancel, began: make(chan struct{}), done: make(chan error, 1)}
+	j := &job{
+		want: b.next, board: &b.board, cancel: cancel, start: time.Now(),
+		beginning: make(chan chan<- time.Time), done: make(chan error, 1),
+	}
 	b.job, b.next = j, want{}
-	go func() { // ends with the build, at the latest with ctx
-		j.done <- b.build(ctx, func() { b.board.enter(Waiting) }, func() {
-			j.start = time.Now()
-			b.board.enter(Building)
-			close(j.began)
-		}, b.board.writes)
-	}()
+	go func() { j.done <- b.build(ctx, j) }() // ends with the build, at the latest with ctx
 }
 
 // over takes the end of a build.
@@ -333,7 +359,7 @@ func (b *Rebuilder) finish(ctx context.Context, j *job, err error) {
 	if pause > 0 {
 		b.config.Log.Warn("each build changes something that is watched: leave it out with --watch '!PATH'", zap.Duration("pause", pause))
 	}
-	b.next.swap = true
+	b.next.swap, b.latest = true, time.Now()
 	b.settle(pause)
 }
 
@@ -361,15 +387,17 @@ func (b *Rebuilder) answer(ctx context.Context, j *job, err error) {
 }
 
 // make runs the build, if there is one, and looks after what it made.
-func (b *Rebuilder) make(ctx context.Context, waits, began func(), output func(*ring.Ring)) error {
+func (b *Rebuilder) make(ctx context.Context, p progress) error {
 	if b.config.Command == "" {
-		began()
-	} else {
-		c := command{b.config.Command, b.config.Dir, b.config.Env, b.config.Mask, b.config.Log}
-		if err := c.run(ctx, waits, began, output); err != nil {
-			return err
-		}
+		p.begins(ctx)
+		return b.look(ctx)
 	}
+	c := command{b.config.Command, b.config.Dir, b.config.Env, b.config.Mask, b.config.Log}
+	return c.run(ctx, p, b.look)
+}
+
+// look waits until the executable is whole, and copies it.
+func (b *Rebuilder) look(ctx context.Context) error {
 	path, err := b.config.Executable()
 	if err != nil {
 		return nil //nolint:nilerr // the start says where it was looked for

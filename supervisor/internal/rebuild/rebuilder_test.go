@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-
-	"github.com/holdfast-mcp/holdfast/internal/ring"
 )
 
 // yard is what a Rebuilder sees: files that change, builds and replacements that
@@ -24,9 +22,9 @@ type yard struct {
 }
 
 type fakeBuild struct {
+	progress
+
 	ctx    context.Context
-	waits  func()
-	began  func()
 	result chan<- error
 }
 
@@ -65,9 +63,9 @@ func inYard(t *testing.T, command string, f func(*testing.T, *yard)) {
 	})
 }
 
-func (y *yard) build(ctx context.Context, waits, began func(), _ func(*ring.Ring)) error {
+func (y *yard) build(ctx context.Context, p progress) error {
 	result := make(chan error, 1)
-	y.builds <- &fakeBuild{ctx, waits, began, result}
+	y.builds <- &fakeBuild{p, ctx, result}
 	select {
 	case err := <-result:
 		return err
@@ -95,7 +93,9 @@ func (y *yard) begun(d time.Duration) *fakeBuild {
 	if got := time.Since(at); got != d {
 		y.t.Fatalf("a build began after %v, want %v", got, d)
 	}
-	f.began()
+	if latest := f.begins(f.ctx); latest.After(time.Now()) || latest.Before(at.Add(-MaxDebounce)) && y.b.config.Command != "" {
+		y.t.Errorf("it has to take in what came until %v before", time.Since(latest))
+	}
 	synctest.Wait()
 	return f
 }
@@ -315,7 +315,9 @@ func TestWaitsForLock(t *testing.T) {
 		y.change("a.go", "2")
 		o := y.swap()
 		y.idle(time.Hour)
-		f.began()
+		if since := time.Since(f.begins(f.ctx)); since != time.Hour {
+			t.Errorf("it has to take in what came until %v before, want 1h", since)
+		}
 		f.ends(nil)
 		y.replaced(2, nil)
 		if o := <-o; o.Generation != 2 {

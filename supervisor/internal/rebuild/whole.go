@@ -19,7 +19,7 @@ const (
 	// same.
 	looks = 20 * time.Millisecond
 	// wholeTimeout is how long a file may take to become whole.
-	wholeTimeout = 10 * time.Second
+	wholeTimeout = 2 * time.Second
 )
 
 // ErrIncomplete is wrapped by errors of an executable that is not whole: it is
