@@ -147,7 +147,7 @@ type listed struct {
 
 func (p listed) path() string { return strings.TrimPrefix(p.ImportPath, ours) }
 
-// TestDependencyRules: the architecture is what DESIGN says.
+// TestDependencyRules: the architecture is what docs/architecture.md says.
 func TestDependencyRules(t *testing.T) {
 	packages := listPackages(t)
 	applied := 0

@@ -82,7 +82,7 @@ func (e Exit) String() string {
 }
 
 // Error is what a client gets as the data of a JSON-RPC error, or as the
-// [MetaError] of a tool result (DESIGN section 4).
+// [MetaError] of a tool result.
 type Error struct {
 	Kind    Kind   `json:"kind"`
 	Message string `json:"message"`

@@ -25,7 +25,7 @@ import (
 const StopGrace = 250 * time.Millisecond
 
 // streamGrace is how long the streams of a worker may outlive its process
-// (DESIGN section 3, "Lost").
+// (docs/protocol.md).
 const streamGrace = 250 * time.Millisecond
 
 // Config is what all generations of one supervisor have in common.

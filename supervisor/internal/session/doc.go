@@ -25,7 +25,7 @@
 //   - one answer for each request id, whatever happens to links (SUP-16);
 //   - frames of a link that is gone change nothing (SUP-7);
 //   - requests leave in the order of their arrival, and nothing overtakes an
-//     initialize that is not answered (DESIGN section 4);
+//     initialize that is not answered (docs/protocol.md);
 //   - ids are opaque tokens and leave as they came (EDGE-1).
 //
 // The raw params, result and error values are never decoded or re-encoded.

@@ -14,7 +14,7 @@ import (
 const earlyAfter = time.Second
 
 // The first messages of a client are answered in time, whatever the worker does
-// (DESIGN section 4):
+// (docs/architecture.md):
 //
 //	initialize        worker | memory from 1 s on | minimal answer at InitializeTimeout
 //	server/discover   worker | memory from 1 s on | -32601 at DiscoverTimeout
