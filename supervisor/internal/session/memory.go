@@ -92,11 +92,12 @@ func shapeOf(r *request) (Shape, bool) {
 // was answered before, and notes that it does. Clients do not change, but one
 // may fall back from server/discover to initialize.
 func (s *Session) recalls(r *request, out *Output) bool {
-	if s.told.initialize != nil {
+	greets := r.method == methodInitialize || r.method == methodDiscover
+	if s.told.initialize != nil || s.shaped && !greets {
 		return false
 	}
 	shape, ok := shapeOf(r)
-	if !ok || s.shaped && (shape == s.shape || r.method != methodInitialize && r.method != methodDiscover) {
+	if !ok || s.shaped && shape == s.shape {
 		return false
 	}
 	s.shape, s.shaped, s.memory = shape, true, Memory{}
