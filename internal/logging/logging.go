@@ -12,6 +12,8 @@
 // bounded queue in front of it and never wait; what does not fit is dropped and
 // counted, what cannot be written is forgotten (SUP-13, EDGE-9).
 //
+// The last lines can be kept in memory as well, in a [Recent].
+//
 // Loggers may be used from any goroutine. There is one goroutine, which writes
 // to stderr until the log is closed. Log text is no interface: tests and other
 // code subscribe to events instead.
@@ -71,6 +73,9 @@ type Options struct {
 	// File gets JSON lines; empty: none. It is created with mode 0600, missing
 	// directories with 0700.
 	File string
+	// Recent, if set, gets JSON lines: those of Level, but all from info on
+	// whatever that is.
+	Recent *Recent
 	// MaxBytes is the size at which File is renamed to File.1, the former
 	// File.1 to File.2 and so on; 0: [DefaultMaxBytes].
 	MaxBytes int64
@@ -100,6 +105,9 @@ func New(opts Options) (*zap.Logger, func() error, error) {
 		}
 		cores = append(cores, zapcore.NewCore(zapcore.NewJSONEncoder(fileEncoding()), f, level))
 		closers = append(closers, f.Close)
+	}
+	if opts.Recent != nil {
+		cores = append(cores, zapcore.NewCore(zapcore.NewJSONEncoder(fileEncoding()), opts.Recent, recentLevel(level)))
 	}
 	if opts.Stderr != nil {
 		q := newQueue(opts.Stderr)
@@ -133,6 +141,15 @@ func ParseLevel(name string) (zapcore.LevelEnabler, error) {
 		return zapcore.InvalidLevel, nil
 	}
 	return nil, fmt.Errorf("unknown log level %q: must be one of debug, info, warn, error, off", name)
+}
+
+// recentLevel is the level of what people ask for who look into a process: one
+// that is quiet on its stderr has the more to tell.
+func recentLevel(level zapcore.LevelEnabler) zapcore.LevelEnabler {
+	if level.Enabled(zapcore.DebugLevel) {
+		return zapcore.DebugLevel
+	}
+	return zapcore.InfoLevel
 }
 
 // Slog returns a slog logger that writes to the same core.
