@@ -131,6 +131,9 @@ func serve(c config.Config, settings map[string]control.Setting, std streams, si
 		return err
 	}
 	defer dirs.Remove()
+	for _, err := range dirs.PassedOver {
+		log.Warn("sockets are elsewhere", zap.String(logging.FieldPath, dirs.Path), zap.Error(err))
+	}
 
 	command := generation.Command{Worker: c.Worker, Args: c.Args, Dir: dir, Env: env}
 	if err := command.CheckBridge(); err != nil {

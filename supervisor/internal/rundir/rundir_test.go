@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -20,8 +21,16 @@ func inTemp(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	t.Setenv("TMPDIR", dir)
+	for _, name := range []string{"TMPDIR", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "HOME"} {
+		t.Setenv(name, dir)
+	}
 	return dir
+}
+
+// here are the directories below a place of the test: /tmp may have those of
+// others.
+func here(place string) []string {
+	return slices.DeleteFunc(All(), func(path string) bool { return !strings.HasPrefix(path, place+string(filepath.Separator)) })
 }
 
 // SEC-4: the directory is private and its socket paths are short.
@@ -35,7 +44,7 @@ func TestSEC4New(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o700 || filepath.Dir(d.Path) != base {
 		t.Errorf("%s: %v, %v", d.Path, info.Mode(), err)
 	}
-	if got := All(); !slices.Equal(got, []string{d.Path}) {
+	if got := here(base); !slices.Equal(got, []string{d.Path}) {
 		t.Errorf("All() = %q", got)
 	}
 	// What go-plugin adds: a generation and a name of its own.
@@ -43,25 +52,88 @@ func TestSEC4New(t *testing.T) {
 		t.Errorf("a socket path of %d bytes", len(longest))
 	}
 	d.Remove()
-	if got := All(); len(got) > 0 {
+	if got := here(base); len(got) > 0 {
 		t.Errorf("after Remove, All() = %q", got)
 	}
 }
 
-// A temporary directory with a long name is not used.
-func TestSEC4LongTemp(t *testing.T) {
-	long := filepath.Join(inTemp(t), strings.Repeat("x", maxBase))
-	if err := os.Mkdir(long, 0o700); err != nil {
+// SEC-4: where the temporary directory cannot have sockets, another place is
+// used, and why is told. Who looks for supervisors finds them there.
+func TestSEC4Places(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("skipped: XDG_CACHE_HOME names the user's cache directory on Linux only")
+	}
+	base := inTemp(t)
+	at := func(name string) string { return filepath.Join(base, name) }
+	long := at(strings.Repeat("x", maxPlace))
+	for _, dir := range []string{long, at("run"), at("cache"), at("tmp")} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(at("file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("TMPDIR", long)
+	for _, tt := range []struct {
+		name, temp, run, cache string
+		want                   string
+		passed                 int
+	}{
+		{"usable", at("tmp"), at("run"), at("cache"), at("tmp"), 0},
+		{"too long", long, at("run"), at("cache"), at("run"), 1},
+		{"missing", at("none"), at("run"), at("cache"), at("run"), 1},
+		{"a file", at("file"), at("run"), at("cache"), at("run"), 1},
+		{"two of them", at("none"), at("file"), at("cache"), at("cache"), 2},
+		{"a relative one is none", at("none"), "run", at("cache"), at("cache"), 1},
+		{"the same twice", at("none"), at("none"), at("cache"), at("cache"), 1},
+		{"all of them", long, at("none"), at("file"), "/tmp", 3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv("TMPDIR", tt.temp)
+			t.Setenv("XDG_RUNTIME_DIR", tt.run)
+			t.Setenv("XDG_CACHE_HOME", tt.cache)
+			d, err := New()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Remove()
+			if filepath.Dir(d.Path) != tt.want || len(d.PassedOver) != tt.passed {
+				t.Errorf("%s, passed over: %v", d.Path, d.PassedOver)
+			}
+			if tt.temp == long && !errors.Is(d.PassedOver[0], ErrTooLong) {
+				t.Errorf("passed over: %v", d.PassedOver)
+			}
+			t.Setenv("TMPDIR", at("tmp")) // as another program has it
+			if !slices.Contains(All(), d.Path) && tt.want != at("tmp") {
+				t.Errorf("%s is not found", d.Path)
+			}
+		})
+	}
+}
+
+// The owner of a directory is known as long as it lives.
+func TestOwner(t *testing.T) {
+	inTemp(t)
 	d, err := New()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Remove()
-	if strings.HasPrefix(d.Path, long) {
-		t.Errorf("%s is used", d.Path)
+	if pid := Owner(d.Path); pid != os.Getpid() {
+		t.Errorf("Owner() = %d", pid)
+	}
+	d.lock.Close()
+	if pid := Owner(d.Path); pid != 0 {
+		t.Errorf("without its lock, Owner() = %d", pid)
+	}
+	if err := os.Remove(filepath.Join(d.Path, lockName)); err != nil {
+		t.Fatal(err)
+	}
+	if pid := Owner(d.Path); pid != 0 {
+		t.Errorf("without a lock file, Owner() = %d", pid)
+	}
+	if _, err := os.Stat(filepath.Join(d.Path, lockName)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a lock file was made: %v", err)
 	}
 }
 
