@@ -144,7 +144,6 @@ func (t *Table) Promote() []Action {
 			t.resolve(v, h.leases[uri], subscribed)
 		}
 	}
-	v.refused = nil
 	t.pumpAll()
 	return t.take()
 }
@@ -189,11 +188,6 @@ func (t *Table) forget(v *view) {
 	}
 	for _, h := range t.listeners {
 		h.validated = false
-	}
-	for _, l := range t.connection.leases {
-		if !l.held && !l.over {
-			l.early, l.ending = false, Ending{}
-		}
 	}
 	for _, ln := range t.lanes {
 		ln.operations = slices.DeleteFunc(ln.operations, func(o operation) bool { return o.cancelled })
