@@ -107,6 +107,7 @@ test-extended: deps-extended ## Run what takes too long for each change
 	$(MAKE) fuzz FUZZTIME=60s
 	HOLDFAST_KILLS=500 HOLDFAST_RACE=1 go test -count=1 -timeout 60m -v -run 'TestKillUnderLoad|TestFailpoints' ./integration
 	HOLDFAST_RUNS=1000 go test -count=1 -timeout 60m -run TestSUP6AnyMoment ./integration
+	HOLDFAST_EXTENDED=1 go test -count=1 -race -run TestModel ./supervisor/internal/lease
 	HOLDFAST_EXTENDED=1 HOLDFAST_RUNS=200 go test -count=1 -timeout 90m -v -p 1 ./integration/...
 
 ## ---- edit
