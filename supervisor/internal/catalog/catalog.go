@@ -19,6 +19,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -195,6 +196,14 @@ func (l *Listing) item(raw []byte, canonicalize bool) {
 
 // Len returns the number of items.
 func (l *Listing) Len() int { return len(l.sums) }
+
+// Digest stands for all items so far, empty for none.
+func (l *Listing) Digest() string {
+	if l.Len() == 0 {
+		return ""
+	}
+	return hex.EncodeToString(l.sums[l.Len()-1][:])
+}
 
 // Shows reports whether a client that has seen so much of a list would see the
 // same in this one, which is complete. Of an incomplete one it has seen the

@@ -20,8 +20,21 @@ type Status struct {
 	Lacking []string `json:"lacking,omitempty"`
 	// Leases is how many resources the client watches.
 	Leases int `json:"leases"`
+	// Lists is what the client has seen of each kind of list.
+	Lists []List `json:"lists,omitempty"`
 	// Calls are the requests that await an answer, the oldest first.
 	Calls []Call `json:"calls,omitempty"`
+}
+
+// List is a list as the client has seen it.
+type List struct {
+	// Kind is tools, prompts, resources or resourceTemplates.
+	Kind  string `json:"kind"`
+	Items int    `json:"items"`
+	// Digest tells it from another list; empty for no items.
+	Digest string `json:"digest,omitempty"`
+	// Partly: the client has not asked for all pages.
+	Partly bool `json:"partly,omitempty"`
 }
 
 // Call is a request that awaits its answer.
@@ -38,6 +51,9 @@ func (p *Proxy) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	status := Status{Protocol: p.session.Version(), Early: p.session.Early(), Lacking: p.session.Lacking(), Leases: p.session.Leases()}
+	for _, l := range p.session.Lists() {
+		status.Lists = append(status.Lists, List{l.Kind.Member(), l.Items, l.Digest, !l.Complete})
+	}
 	for _, c := range p.session.Calls() {
 		status.Calls = append(status.Calls, Call{c.ID, c.Method, c.Generation, time.Since(c.Since)})
 	}

@@ -60,6 +60,27 @@ type listing struct {
 	changed [catalog.Kinds]bool             // the worker said so since
 }
 
+// List is what the client has seen of one kind of list.
+type List struct {
+	Kind  catalog.Kind
+	Items int
+	// Digest stands for the items, see [catalog.Listing].
+	Digest string
+	// Complete: there is no page that the client has not seen.
+	Complete bool
+}
+
+// Lists returns what the client has seen of each kind that it has asked for.
+func (s *Session) Lists() []List {
+	var lists []List
+	for k, v := range s.views {
+		if v.seen != nil {
+			lists = append(lists, List{catalog.Kind(k), v.seen.Len(), v.seen.Digest(), v.seen.Complete})
+		}
+	}
+	return lists
+}
+
 // learnOffers notes what an answer to initialize has told the client.
 func (s *Session) learnOffers(result []byte) {
 	result = s.offeringControls(result)
