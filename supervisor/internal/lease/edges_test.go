@@ -194,3 +194,18 @@ func TestGapOfTheConnection(t *testing.T) {
 	does(t, table.Accept(5, Grant{0, []string{"a", "b"}}), Ack{Request: 4, URIs: []string{"b"}})
 	tells(t, table, Updated{Holder: 2, URI: "a"}, Updated{Holder: Connection, URI: "a"})
 }
+
+// A listen that is acknowledged beside a candidate is put to that as well.
+func TestListenBesideACandidate(t *testing.T) {
+	table := serves(t, 8, true)
+	does(t, table.Offer(true))
+	does(t, table.Listen(1, Tools, []string{"a"}), AskListen{Ask: 1, Holder: 1, Lists: Tools, URIs: []string{"a"}, First: true})
+	does(t, table.Accept(1, Grant{Tools, []string{"a"}}),
+		Ack{1, Tools, []string{"a"}}, AskListen{Ask: 2, Candidate: true, Holder: 1, Lists: Tools, URIs: []string{"a"}})
+	if table.Offered() {
+		t.Error("it is not answered")
+	}
+	does(t, table.Accept(2, Grant{Tools, []string{"a"}}))
+	does(t, table.Promote())
+	tells(t, table, Updated{Holder: 1, URI: "a"})
+}
