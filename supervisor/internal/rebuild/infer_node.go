@@ -17,8 +17,8 @@ var nodePrograms = []string{
 const nodeSources = "**/*.{js,mjs,cjs,jsx,ts,mts,cts,tsx,json}"
 
 // outputDirs are where builds of Node.js projects write to, if nothing says
-// otherwise.
-var outputDirs = []string{"dist", "build", "out", "lib", "output", ".next"}
+// otherwise. In lib there are sources as often as not.
+var outputDirs = []string{"dist", "build", "out", "output"}
 
 func isNode(program string) bool { return slices.Contains(nodePrograms, program) }
 
@@ -37,7 +37,7 @@ func (p project) node() Defaults {
 	}
 	outDir := p.outDir()
 	for _, dir := range append([]string{outDir}, outputDirs...) {
-		if dir != "" && !slices.Contains(d.Watch, "!"+dir) && (dir == outDir || p.has(dir) && p.runsFrom(dir)) {
+		if dir != "" && !slices.Contains(d.Watch, "!"+dir) && (dir == outDir || p.runsFrom(dir)) {
 			d.Watch = append(d.Watch, "!"+dir)
 		}
 	}

@@ -89,7 +89,7 @@ func TestInfer(t *testing.T) {
 		},
 		{
 			"node, bundled",
-			map[string]string{"package.json": builds, "dist/a.js": "", "yarn.lock": ""},
+			map[string]string{"package.json": builds, "yarn.lock": ""},
 			"node dist/a.js", false,
 			Defaults{Kind: "Node.js", From: "package.json", Watch: []string{source, "!dist"}, Build: "yarn run build"},
 		},

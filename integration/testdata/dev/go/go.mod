@@ -1,0 +1,3 @@
+module example.com/edited
+
+go 1.26
