@@ -167,6 +167,9 @@ func (s *Session) tellAck(a lease.Ack, out *Output) {
 		}
 	default:
 		s.endWatch(r)
+		if span, ok := envelope.Find(r.params, "uri"); ok && !s.watched.table.Watches(text(span.Of(r.params))) {
+			delete(s.watched.lastUpdate, text(span.Of(r.params)))
+		}
 		if r.reply == nil {
 			r.reply = resultLine(r.id, []byte("{}"))
 		}
