@@ -121,7 +121,14 @@ func (s *Session) unionAnswered(ask lease.Ask, payload []byte, env envelope.Enve
 	}
 	s.forgetAsk(ask)
 	if !accepted && !a.acknowledged {
-		s.act(s.watched.table.Refuse(ask, refusalOf(payload, env)), out)
+		actions := s.watched.table.Refuse(ask, refusalOf(payload, env))
+		for _, action := range actions {
+			if refused, ok := action.(lease.Refused); ok && s.sent[refused.Request] != nil {
+				r := s.sent[refused.Request]
+				r.reply, _, _ = answerLine(r, payload, out) // it is why the union was refused
+			}
+		}
+		s.act(actions, out)
 		return
 	}
 	s.act(s.watched.table.Finished(ask), out)

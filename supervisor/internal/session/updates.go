@@ -41,6 +41,9 @@ func (s *Session) connectionUpdated(params, line []byte, out *Output) {
 	uri := text(span.Of(params))
 	switch {
 	case s.watched.table.Watches(uri):
+		if _, tagged := envelope.Find(params, "_meta", subscriptionKey); tagged {
+			line = nil // the worker's id of the subscription is not the client's (LEASE-4)
+		}
 		s.updated(lease.Connection, params, line, out)
 	case s.watchesAround(uri):
 		out.line(line)
