@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,6 +83,9 @@ func (w *workshop) own(c config.Config, command generation.Command) []string {
 	}
 	if path, err := filepath.Abs(c.LogFile); err == nil && c.LogFile != "" {
 		own = append(own, path)
+		for i := range logging.DefaultKeep {
+			own = append(own, fmt.Sprint(path, ".", i+1)) // as it is rotated
+		}
 	}
 	if w.builder {
 		own = append(own, command.Place())

@@ -88,7 +88,7 @@ func (s *Shadows) Refresh(ctx context.Context, path string) error {
 // it was when that was made. If the file has changed since, and fresh is set,
 // that is made anew if it can be.
 func (s *Shadows) Stand(ctx context.Context, path string, fresh bool) (run string, as os.FileInfo, err error) {
-	if s.base == "" {
+	if !s.covers(path) {
 		as, err = os.Stat(path)
 		return path, as, err
 	}

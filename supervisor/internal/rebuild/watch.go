@@ -13,9 +13,17 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// ErrTooManyDirs is wrapped by errors of NewWatcher and Run when the system
-// cannot watch that many directories.
-var ErrTooManyDirs = errors.New("too many directories to watch: narrow --watch, or raise fs.inotify.max_user_watches")
+// Errors of NewWatcher and Run.
+var (
+	// ErrTooManyDirs is wrapped when there are more than maxDirs directories:
+	// somebody has taken all of a disk for a project.
+	ErrTooManyDirs = errors.New("too many directories to watch: narrow --watch, or give --project")
+	// ErrNoWatches is wrapped when the system has no room for more.
+	ErrNoWatches = errors.New("the system can watch no more directories: narrow --watch, or raise fs.inotify.max_user_watches")
+)
+
+// maxDirs bounds how many directories are watched.
+const maxDirs = 10_000
 
 // touchedSince is how fresh the time of a file must be so that a change of its
 // metadata alone counts as one of its content.
@@ -27,6 +35,8 @@ const touchedSince = 2 * time.Second
 // may as well.
 type Watcher struct {
 	patterns patterns
+	limit    int // of directories
+	dirs     int // that were added
 	fs       *fsnotify.Watcher
 	changes  chan string
 }
@@ -35,6 +45,10 @@ type Watcher struct {
 // to exist; one that starts with ! leaves out what it matches. Files and
 // directories in ignored are left out too.
 func NewWatcher(dir string, watch, ignored []string) (*Watcher, error) {
+	return newWatcher(dir, watch, ignored, maxDirs)
+}
+
+func newWatcher(dir string, watch, ignored []string, limit int) (*Watcher, error) {
 	p, err := parsePatterns(dir, watch, ignored)
 	if err != nil {
 		return nil, err
@@ -43,7 +57,7 @@ func NewWatcher(dir string, watch, ignored []string) (*Watcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch files: %w", err)
 	}
-	w := &Watcher{patterns: p, fs: fs, changes: make(chan string)}
+	w := &Watcher{patterns: p, limit: limit, fs: fs, changes: make(chan string)}
 	for _, in := range p.in {
 		if err := errors.Join(w.addAbove(dir, in.base), w.addTree(in.base, nil)); err != nil {
 			return nil, errors.Join(err, fs.Close())
@@ -171,10 +185,16 @@ func (w *Watcher) addAbove(dir, base string) error {
 }
 
 func (w *Watcher) add(dir string) error {
+	if w.dirs++; w.dirs > w.limit {
+		w.dirs = len(w.fs.WatchList()) // some may be gone, some were added twice
+		if w.dirs >= w.limit {
+			return fmt.Errorf("watch %s: %w", dir, ErrTooManyDirs)
+		}
+	}
 	err := w.fs.Add(dir)
 	switch {
 	case runtime.GOOS == "linux" && errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("watch %s: %w", dir, ErrTooManyDirs)
+		return fmt.Errorf("watch %s: %w", dir, ErrNoWatches)
 	case err != nil:
 		return fmt.Errorf("watch %s: %w", dir, err)
 	}

@@ -2,6 +2,7 @@ package rebuild
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -201,6 +202,31 @@ func TestWatchRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "--watch "+pattern) {
 			t.Errorf("NewWatcher(%q) = %v, want %q", pattern, err, says)
 		}
+	}
+}
+
+// A disk that was taken for a project is refused, and one that grows too large
+// is watched as far as it was.
+func TestWatchTooMuch(t *testing.T) {
+	dir := t.TempDir()
+	for _, sub := range []string{"a/b", "c/d", "e"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := newWatcher(dir, []string{"."}, nil, 5); !errors.Is(err, ErrTooManyDirs) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("six directories of five: %v", err)
+	}
+	w, err := newWatcher(dir, []string{"."}, nil, 6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.fs.Close()
+	if err := os.Mkdir(filepath.Join(dir, "f"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.addNew(filepath.Join(dir, "f"), nil); !errors.Is(err, ErrTooManyDirs) {
+		t.Errorf("one more: %v", err)
 	}
 }
 
