@@ -165,14 +165,14 @@ func TestReadmeFlags(t *testing.T) {
 	flag := regexp.MustCompile("(?m)^\\| `--([a-z-]+)")
 	help := regexp.MustCompile(`(?m)^(?:      |  -\w, )--([a-z-]+)`)
 	documented := firstGroups(flag, readDoc(t, "README.md"))
-	text, err := exec.CommandContext(t.Context(), harness.Holdfast(t), "run", "--help").Output()
+	text, err := exec.CommandContext(t.Context(), harness.Holdfast(t), "dev", "--help").Output() // it has those of run
 	if err != nil {
 		t.Fatal(err)
 	}
 	existing := firstGroups(help, string(text))
 	existing = slices.DeleteFunc(existing, func(name string) bool { return name == "help" })
 	if diff := cmp.Diff(existing, documented); diff != "" {
-		t.Errorf("flags of holdfast run (-program +README.md):\n%s", diff)
+		t.Errorf("flags of holdfast run and dev (-program +README.md):\n%s", diff)
 	}
 }
 
