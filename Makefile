@@ -17,7 +17,8 @@ FUZZTIME ?= 50000x
 # Whose targets they are; the parsers of what clients, servers, supervisors and
 # users give are fuzzed for each change.
 FUZZED  ?= $(MODULES:%=%/...)
-PARSERS := internal/line internal/envelope worker worker/builtin/internal/bridge worker/builtin/internal/ipynb supervisor/internal/editor
+PARSERS := internal/line internal/envelope worker worker/builtin/internal/bridge worker/builtin/internal/ipynb \
+	worker/builtin/internal/zmtp worker/builtin/internal/jupyter worker/builtin/internal/outputs supervisor/internal/editor
 
 .DEFAULT_GOAL := check
 
@@ -108,6 +109,7 @@ test-extended: deps-extended ## Run what takes too long for each change
 	HOLDFAST_KILLS=500 HOLDFAST_RACE=1 go test -count=1 -timeout 60m -v -run 'TestKillUnderLoad|TestFailpoints' ./integration
 	HOLDFAST_RUNS=1000 go test -count=1 -timeout 60m -run TestSUP6AnyMoment ./integration
 	HOLDFAST_EXTENDED=1 go test -count=1 -race -run TestModel ./supervisor/internal/lease
+	HOLDFAST_EXTENDED=1 HOLDFAST_RUNS=100 go test -count=1 -timeout 20m -v ./worker/builtin/internal/jupyter
 	HOLDFAST_EXTENDED=1 HOLDFAST_RUNS=200 go test -count=1 -timeout 90m -v -p 1 ./integration/...
 
 ## ---- edit

@@ -130,6 +130,18 @@ func rules() []rule {
 			reason: "a file format needs nothing of ours",
 		},
 		{
+			packages: []string{"worker/builtin/internal/zmtp", "worker/builtin/internal/outputs"}, forbidden: []string{ours},
+			reason: "a wire protocol and a pure assembly need nothing of ours",
+		},
+		{
+			packages: []string{"worker/builtin/internal/outputs"}, direct: []string{"os", "os/exec", "net", "time"},
+			reason: "outputs are a function of messages",
+		},
+		{
+			packages: []string{"worker/builtin/internal/jupyter"}, forbidden: []string{ours + "worker/builtin/internal/ipynb", ours + "worker/builtin/internal/outputs"},
+			reason: "kernels know no notebooks",
+		},
+		{
 			packages: []string{"integration/..."}, direct: []string{ours + "supervisor", ours + "internal", ours + "worker/builtin"},
 			reason: "seen from the outside only",
 		},

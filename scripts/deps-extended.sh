@@ -1,14 +1,17 @@
 #!/bin/sh
 # deps-extended.sh: installs what only `make test-extended` uses: the npm sets
-# named extended-* (1.5 GB), and pinned servers in Go into
-# .cache/extended/bin (minutes of compiling). What cannot be installed is
-# named and left out: its tests are skipped, or fail with HOLDFAST_REQUIRE=1.
+# named extended-* (1.5 GB), two more Jupyter kernels where root, and pinned
+# servers in Go into .cache/extended/bin (minutes of compiling). What cannot be
+# installed is named and left out: its tests are skipped, or fail with
+# HOLDFAST_REQUIRE=1.
 set -u
 cd "$(dirname "$0")/.."
 
 for set in $(ls integration/npm | grep '^extended-'); do
 	scripts/deps.sh "$set" || echo "deps: npm set $set is left out" >&2
 done
+
+scripts/apt.sh xpython r-cran-irkernel || echo "deps: more kernels are left out" >&2
 
 bin=$PWD/.cache/extended/bin
 mkdir -p "$bin"

@@ -1,6 +1,6 @@
 // Package jupytertest finds what tests with real kernels need: a Python that
 // has the modules they use. Tests that find none are skipped and say why; with
-// CI=true they fail. It is for tests only.
+// CI=true or HOLDFAST_REQUIRE=1 they fail. It is for tests only.
 package jupytertest
 
 import (
@@ -31,11 +31,10 @@ func Python(t testing.TB, modules ...string) string {
 	return ""
 }
 
-// Missing skips a test for which something is not installed, in CI it fails
-// it.
+// Missing skips a test for which something is not installed, or fails it.
 func Missing(t testing.TB, what string) {
 	t.Helper()
-	if os.Getenv("CI") == "true" {
+	if os.Getenv("CI") == "true" || os.Getenv("HOLDFAST_REQUIRE") == "1" {
 		t.Fatal(what)
 	}
 	t.Skip(what)
