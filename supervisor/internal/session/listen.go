@@ -172,9 +172,9 @@ func (s *Session) sideAnswered(from Link, sd *side, payload []byte, env envelope
 	switch {
 	case wasStopped:
 		stop.ask = ask
-		if cancelled && r.reply != nil {
-			out.line(r.reply) // what the worker says to a cancel, as without us
-			r.reply = nil
+		if cancelled && r.reply != nil && !r.answered {
+			out.line(r.reply) // what a worker says to a cancel, as without us
+			r.answered = true
 		}
 		s.act(s.watched.table.Finished(ask), out)
 	case env.Kind == envelope.ErrorResponse && !sd.open:
