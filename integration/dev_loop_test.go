@@ -207,7 +207,7 @@ func (l *editLoop) breakIt(version int) {
 // cli runs a subcommand on the supervisor.
 func (l *editLoop) cli(args ...string) string {
 	l.t.Helper()
-	cmd := exec.Command(l.client.Path, append(args, "--pid", strconv.Itoa(l.client.Process.Pid))...)
+	cmd := exec.Command(l.client.Path, append(args, strconv.Itoa(l.client.Process.Pid))...)
 	cmd.Env = append(os.Environ(), privateTemp(l.t))
 	out, err := cmd.Output()
 	if err != nil {
@@ -224,7 +224,7 @@ func (l *editLoop) end(versions int) {
 	if !l.server.builds {
 		generation++ // the broken edit was started
 	}
-	if !strings.Contains(out, fmt.Sprintf("serving, generation %d,", generation)) || !strings.Contains(out, "0 crashes") {
+	if !strings.Contains(out, fmt.Sprintf("serving, generation %d,", generation)) || !strings.Contains(out, "0 of 5 crashes") {
 		l.t.Errorf("status:\n%s", out)
 	}
 	l.cancel()

@@ -103,7 +103,7 @@ func (s shimmed) process(t *testing.T, is func(harness.Proc) bool) harness.Proc 
 // swapPID asks the supervisor of that id for a swap, and waits for it.
 func swapPID(t *testing.T, pid int) {
 	t.Helper()
-	cmd := exec.Command(harness.Holdfast(t), "swap", "--pid", strconv.Itoa(pid))
+	cmd := exec.Command(harness.Holdfast(t), "swap", strconv.Itoa(pid))
 	cmd.Env = append(os.Environ(), privateTemp(t))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("swap: %v\n%s", err, out)

@@ -89,7 +89,7 @@ func privateTemp(t *testing.T) string { return "TMPDIR=" + harness.RunDir(t) }
 
 // cli runs a subcommand on the supervisor.
 func (h held) cli(args ...string) (stdout, stderr string) {
-	cmd := exec.Command(h.path, append(args, "--pid", strconv.Itoa(h.Process().Pid))...)
+	cmd := exec.Command(h.path, append(args, strconv.Itoa(h.Process().Pid))...)
 	cmd.Env = append(os.Environ(), privateTemp(h.t))
 	var errs strings.Builder
 	cmd.Stderr = &errs

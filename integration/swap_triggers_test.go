@@ -62,7 +62,7 @@ func countCLI(t *testing.T, h held) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := h.path + "\x00swap\x00--pid\x00" + strconv.Itoa(h.Process().Pid) + "\x00"
+	want := h.path + "\x00swap\x00" + strconv.Itoa(h.Process().Pid) + "\x00"
 	for _, f := range files {
 		if b, err := os.ReadFile(f); err == nil && string(b) == want {
 			n++
@@ -80,7 +80,7 @@ func TestSUP6CallerGivesUp(t *testing.T) {
 		h.Initialize()
 		before := h.pid()
 		g.shut(t)
-		cmd := exec.Command(h.path, "swap", "--pid", strconv.Itoa(h.Process().Pid))
+		cmd := exec.Command(h.path, "swap", strconv.Itoa(h.Process().Pid))
 		cmd.Env = append(os.Environ(), privateTemp(t))
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

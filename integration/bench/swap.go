@@ -224,7 +224,7 @@ var errNoAnswer = errors.New("no answer")
 func (r *swapRun) swap(int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, r.holdfast, "swap", "--pid", strconv.Itoa(r.client.cmd.Process.Pid))
+	cmd := exec.CommandContext(ctx, r.holdfast, "swap", strconv.Itoa(r.client.cmd.Process.Pid))
 	cmd.Env = append(os.Environ(), r.env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("swap: %w: %s", err, out)

@@ -2,10 +2,7 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -23,9 +20,10 @@ func newDev(std streams, signals <-chan os.Signal) *cobra.Command {
 	c := config.Default()
 	c.Dev = &config.Dev{Shadow: "auto"}
 	cmd := &cobra.Command{
-		Use:   "dev [flags] -- COMMAND ARGS...",
-		Short: "Serve one MCP client, and build and replace the server while you edit it",
-		Long:  devHelp,
+		Use:         "dev [flags] -- COMMAND ARGS...",
+		Short:       "Serve one MCP client, and build and replace the server while you edit it",
+		Long:        devHelp,
+		Annotations: map[string]string{serves: "dev"},
 		Example: `  holdfast dev --project ~/notes -- ./bin/notes
   holdfast dev --watch src --build 'cargo build' -- target/debug/server
   holdfast dev -- python3 server.py`,
@@ -95,28 +93,4 @@ func completeDirs(c *config.Config) (err error) {
 	}
 	_, err = c.WorkDir()
 	return err
-}
-
-func printBuild(w io.Writer, b rebuild.Status) {
-	since := time.Since(b.Since).Round(100 * time.Millisecond)
-	switch {
-	case b.State == rebuild.Building:
-		fmt.Fprintf(w, "  build       runs for %v\n", since)
-	case b.State == rebuild.Waiting:
-		fmt.Fprintf(w, "  build       waits for %v, for another holdfast that builds the same\n", since)
-	case b.State == rebuild.Settling:
-		fmt.Fprintln(w, "  build       waits until files no longer change")
-	case b.State == rebuild.Idle && b.Command != "":
-		fmt.Fprintln(w, "  build       not yet: the first request that needs the server, or a swap, begins it")
-	case b.State == rebuild.OK:
-		fmt.Fprintf(w, "  build       ok, %s ago, took %v\n", ago(b.Since), b.Took.Round(time.Millisecond))
-	case b.State == rebuild.Failed:
-		fmt.Fprintf(w, "  build       failed %s ago; the next change builds again\n", ago(b.Since))
-	}
-	if b.Error != "" {
-		fmt.Fprintf(w, "              %s\n", strings.ReplaceAll(b.Error, "\n", "\n              "))
-	}
-	for _, l := range b.Output {
-		fmt.Fprintf(w, "                %s\n", l)
-	}
 }

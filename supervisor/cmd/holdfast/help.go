@@ -11,9 +11,11 @@ answered as outcome_unknown: it is never executed twice. SIGUSR2, like
 "holdfast swap", replaces the server by what COMMAND is now.
 
   What is run, and where?        --worker --cwd --env --env-file
+  By what is it found?           --name
   How long may a start take?     --start-timeout
   How long does a client wait
-  for its first answer?          --initialize-timeout --discover-timeout --no-cache
+  for its first answer?          --initialize-timeout --discover-timeout
+                                 --no-cache
   How long do requests wait?     --hold-timeout --hold-max
   How often is it restarted?     --crash-budget --backoff --crash-cooldown
                                  --handoff-budget
@@ -34,8 +36,8 @@ answered as outcome_unknown: it is never executed twice. SIGUSR2, like
   requests                         wait  --start-timeout             |
                                    at most --hold-timeout            |
   server 3                                        starting ----> serving
-  server 2                                        (serving)      draining, at
-                                                                 most --drain-timeout
+  server 2                                        (serving)      draining for
+                                                       --drain-timeout at most
 
   crashes beyond --crash-budget: nothing is started, calls are answered at
   once with the cause. A request tries again once the longest --backoff is

@@ -1,16 +1,11 @@
 package main
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
-
-var update = flag.Bool("update", false, "write the help texts into testdata")
 
 // call runs a command line and returns what it wrote.
 func call(t *testing.T, args ...string) (code int, stdout, stderr string) {
@@ -100,35 +95,5 @@ func TestNoBridge(t *testing.T) {
 	}
 	if strings.Count(stderr, "\n") != 1 {
 		t.Errorf("more than one line: %q", stderr)
-	}
-}
-
-func TestVersion(t *testing.T) {
-	code, stdout, stderr := call(t, "version")
-	words := strings.Fields(stdout)
-	if code != exitOK || stderr != "" || len(words) != 2 || words[0] != "holdfast" {
-		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
-	}
-}
-
-// The help texts are what users see first; their changes are to be seen too.
-func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"dev", "--help"}, {"install", "--help"}, {"uninstall", "--help"}} {
-		name := strings.TrimLeft(strings.Join(args, ""), "-")
-		t.Run(name, func(t *testing.T) {
-			code, stdout, stderr := call(t, args...)
-			if code != exitOK || stderr != "" {
-				t.Errorf("exit code %d, stderr %q", code, stderr)
-			}
-			golden := filepath.Join("testdata", strings.ReplaceAll(name, "--", "-")+".txt")
-			if *update {
-				if err := os.WriteFile(golden, []byte(stdout), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if diff := cmp.Diff(read(t, golden), stdout); diff != "" {
-				t.Errorf("-want +got, see -update:\n%s", diff)
-			}
-		})
 	}
 }

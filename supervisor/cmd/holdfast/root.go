@@ -1,10 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
@@ -26,6 +26,9 @@ type usageError struct{ error }
 
 func (usageError) Is(target error) bool { return target == errUsage }
 
+// errTold is returned when what is wrong has been printed already.
+var errTold = errors.New("told")
+
 // run runs the command line and returns the exit code.
 func run(args []string, std streams, signals <-chan os.Signal) int {
 	root := newRoot(std, signals)
@@ -33,11 +36,15 @@ func run(args []string, std streams, signals <-chan os.Signal) int {
 	root.SetIn(std.in)
 	root.SetOut(std.out)
 	root.SetErr(std.err)
-	err := root.Execute()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintln(std.err, "holdfast:", err)
+	if !errors.Is(err, errTold) {
+		fmt.Fprintln(std.err, "holdfast:", readable(err.Error()))
+	}
 	if errors.Is(err, errUsage) {
 		return exitUsage
 	}
@@ -64,7 +71,12 @@ Exit codes: 0 the session ended, 1 failure, 2 wrong usage.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newRun(std, signals), newDev(std, signals), newStatus(), newSwap(), newInstall(), newUninstall(), newVersion())
+	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) { interruptible(cmd, signals) }
+	root.AddCommand(
+		newRun(std, signals), newDev(std, signals), newStatus(), newSwap(), newLogs(), newStop(),
+		newInstall(), newUninstall(), newVersion(), newCompletion(root), newMan(root),
+	)
+	addCompletions(root)
 	return root
 }
 
@@ -78,32 +90,4 @@ func noArgs(cmd *cobra.Command, args []string) error {
 
 func flagError(cmd *cobra.Command, err error) error {
 	return usageError{fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())}
-}
-
-func newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of holdfast",
-		Args:  noArgs,
-		Run: func(cmd *cobra.Command, _ []string) {
-			fmt.Fprintln(cmd.OutOrStdout(), "holdfast", version())
-		},
-	}
-}
-
-// version returns the module version or the VCS revision of this build.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value
-		}
-	}
-	return "devel"
 }

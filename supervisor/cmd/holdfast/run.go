@@ -1,39 +1,32 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
-	oklog "github.com/oklog/run"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
 	"golang.org/x/term"
 
-	"github.com/holdfast-mcp/holdfast/internal/gctune"
 	"github.com/holdfast-mcp/holdfast/internal/logging"
 	"github.com/holdfast-mcp/holdfast/internal/proc"
 	"github.com/holdfast-mcp/holdfast/internal/ring"
-	"github.com/holdfast-mcp/holdfast/protocol"
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/config"
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/control"
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/generation"
-	"github.com/holdfast-mcp/holdfast/supervisor/internal/proxy"
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/rundir"
-	"github.com/holdfast-mcp/holdfast/supervisor/internal/session"
-	"github.com/holdfast-mcp/holdfast/supervisor/internal/supervise"
 )
 
 func newRun(std streams, signals <-chan os.Signal) *cobra.Command {
 	c := config.Default()
 	cmd := &cobra.Command{
-		Use:   "run [flags] -- COMMAND ARGS...",
-		Short: "Serve one MCP client on stdin and stdout through a supervised server",
-		Long:  runHelp,
+		Use:         "run [flags] -- COMMAND ARGS...",
+		Short:       "Serve one MCP client on stdin and stdout through a supervised server",
+		Long:        runHelp,
+		Annotations: map[string]string{serves: "run"},
 		Example: `  holdfast run -- npx -y @modelcontextprotocol/server-everything
   holdfast run --cwd ~/project --env API_KEY=... -- ./server --verbose
   holdfast run --worker ./my-worker -- --flag-of-the-worker`,
@@ -53,6 +46,7 @@ func newRun(std streams, signals <-chan os.Signal) *cobra.Command {
 func addRunFlags(flags *pflag.FlagSet, c *config.Config) {
 	flags.SetInterspersed(false) // what follows the command belongs to it
 	flags.SortFlags = false
+	flags.StringVar(&c.Name, "name", "", "by which `NAME` status, swap and logs find it (default: that of the server's program)")
 	flags.StringVar(&c.Worker, "worker", "", "native worker to run `PATH` instead of a stdio server")
 	flags.StringVar(&c.Dir, "cwd", "", "working directory `DIR` of the server; relative paths count from it (default: where holdfast was started)")
 	flags.StringArrayVar(&c.Env, "env", nil, "environment `NAME=VALUE` for the server; may be repeated")
@@ -117,7 +111,8 @@ func serve(c config.Config, settings map[string]control.Setting, std streams, si
 	if err != nil {
 		return err
 	}
-	log, closeLog, err := logging.New(logging.Options{Level: c.LogLevel, Stderr: std.err, File: c.LogFile})
+	recent := logging.NewRecent(0, 0)
+	log, closeLog, err := logging.New(logging.Options{Level: c.LogLevel, Stderr: std.err, File: c.LogFile, Recent: recent})
 	if err != nil {
 		return usageError{err}
 	}
@@ -150,127 +145,15 @@ func serve(c config.Config, settings map[string]control.Setting, std streams, si
 		remembered = openMemories(command, secrets, log)
 		defer remembered.Close()
 	}
-	return serveClient(c, settings, std, signals, log, remembered, shop, generation.Config{
-		Command: command, StartTimeout: c.StartTimeout, MaxFrame: int(c.MaxFrame), SocketDir: dirs.Path, Version: version(),
-		Stderr: ring.Options{Mask: values(secrets), Sink: func(line string) {
-			log.Info("server", zap.String(logging.FieldLine, line))
-		}},
-	})
-}
-
-func serveClient(
-	c config.Config, settings map[string]control.Setting, std streams, signals <-chan os.Signal,
-	log *zap.Logger, remembered *memories, shop *workshop, g generation.Config,
-) error {
-	var supervisor *supervise.Supervisor
-	log.Info("supervising", zap.String(logging.FieldCommand, g.Command.String()), zap.String(logging.FieldPath, g.Command.Dir))
-	edge := proxy.New(proxy.Config{
-		Tuner:  gctune.Start(),
-		Demand: func() { supervisor.Demand() },
-		In:     std.in, Out: std.out, MaxFrame: int(c.MaxFrame), EOFGrace: c.EOFGrace, Version: g.Version, Log: log,
-		Memory: remembered.now(g.Command), Began: began,
-		Limits: session.Limits{
-			StartTimeout: c.StartTimeout, InitializeTimeout: c.InitializeTimeout, DiscoverTimeout: c.DiscoverTimeout,
-			Leases: c.MaxLeases, ChainTimeout: c.ChainTimeout,
-			ForwardStale: c.StaleSchema == config.ForwardStale,
-			HoldTimeout:  c.HoldTimeout, HoldRequests: c.HoldMax, HoldBytes: config.HoldBytes,
-			ReplayAnnotated: c.ReplayAnnotated, Lazy: shop.builds(),
+	return service{
+		config: c, settings: settings, log: log, recent: recent, memories: remembered, shop: shop,
+		worker: generation.Config{
+			Command: command, StartTimeout: c.StartTimeout, MaxFrame: int(c.MaxFrame), SocketDir: dirs.Path, Version: version(),
+			Stderr: ring.Options{Mask: values(secrets), Sink: func(line string) {
+				log.Info("server", zap.String(logging.FieldLine, line))
+			}},
 		},
-	})
-	supervisor = supervise.New(supervise.Config{
-		Command: g.Command.Program(),
-		Edge:    edgeOf{edge, remembered}, Log: log, Policy: c.Restart, Mode: supervise.Mode(c.Swap), HideStderr: c.NoStderrInErrors,
-		StartTimeout: c.StartTimeout, DrainTimeout: c.DrainTimeout, HangTimeout: c.HangTimeout, Lazy: shop.builds(),
-		Start: func(ctx context.Context, n uint64, resolved func()) (supervise.Worker, error) {
-			if err := shop.ready(ctx); err != nil {
-				return nil, err
-			}
-			g := g
-			g.Resolved = resolved
-			w, err := generation.Start(ctx, n, g)
-			if err != nil {
-				return nil, err
-			}
-			return w, nil
-		},
-	})
-	swap := shop.swap(supervisor)
-	ctx, cancel := context.WithCancel(context.Background())
-	var group oklog.Group
-	group.Add(func() error { return shop.run(ctx) }, func(error) { cancel() })
-	group.Add(func() error { return supervisor.Run(ctx) }, func(error) { cancel() })
-	group.Add(func() error { return edge.Run(ctx) }, func(error) { cancel() })
-	group.Add(func() error {
-		serveControl(ctx, target{
-			Supervisor: supervisor, started: time.Now(), edge: edge, command: g.Command, version: g.Version, self: self(),
-			settings: settings, swap: swap, shop: shop,
-		}, g.SocketDir, log)
-		return nil
-	}, func(error) { cancel() })
-	group.Add(func() error { return obey(ctx, signals, swap, log) }, func(error) { cancel() })
-	return group.Run()
-}
-
-// serveControl serves the control socket until ctx ends. A supervisor that
-// cannot have one serves its client all the same.
-func serveControl(ctx context.Context, t target, dir string, log *zap.Logger) {
-	if err := control.Serve(ctx, rundir.Control(dir), t); err != nil {
-		log.Warn("no control socket", zap.Error(err))
-		<-ctx.Done()
-	}
-}
-
-// self returns the file of this program.
-func self() generation.File {
-	path, err := os.Executable()
-	if err != nil {
-		return generation.File{}
-	}
-	return generation.FileNow(path)
-}
-
-// swapper replaces the worker, building the new one first where that is how it
-// is made.
-type swapper func(context.Context) (supervise.Outcome, error)
-
-// obey acts on signals until one ends the session.
-func obey(ctx context.Context, signals <-chan os.Signal, swap swapper, log *zap.Logger) error {
-	var swaps sync.WaitGroup
-	defer swaps.Wait()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case s := <-signals:
-			if s != swapSignal {
-				log.Info("ended by a signal", zap.String(logging.FieldReason, s.String()))
-				return nil
-			}
-			swaps.Go(func() { // ends with the swap, or with the supervisor
-				if o, err := swap(ctx); err == nil && o.Err != nil {
-					log.Warn("swap failed", zap.Error(o.Err))
-				}
-			})
-		}
-	}
-}
-
-// edgeOf is the client edge as supervise wants it.
-type edgeOf struct {
-	*proxy.Proxy
-	remembered *memories
-}
-
-func (e edgeOf) Attach(w supervise.Worker) (supervise.Conn, error) {
-	g := w.(*generation.Generation) // the only kind of worker that serve starts
-	stream, err := g.Open()
-	if err != nil {
-		return nil, err
-	}
-	return e.Proxy.Attach(stream, proxy.Worker{
-		Generation: g.Number(), Memory: e.remembered.of(g.Server()), Multi: g.Takes(protocol.FeatureMultiSession),
-		Open: func() (proxy.Stream, error) { return g.Open() },
-	}), nil
+	}.run(std, signals)
 }
 
 // values returns the values of NAME=VALUE entries.

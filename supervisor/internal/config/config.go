@@ -20,6 +20,8 @@ import (
 
 // Config has the settings of one supervisor.
 type Config struct {
+	// Name is by what people choose this supervisor; empty: see Called.
+	Name string
 	// Worker is the path of a native worker; empty for a stdio MCP server,
 	// which is run through the bridge.
 	Worker string
@@ -138,6 +140,9 @@ func (c Config) Validate() error {
 		return fmt.Errorf("--max-frame %v: must be at most 1GiB", c.MaxFrame)
 	}
 	if err := c.validateTimes(); err != nil {
+		return err
+	}
+	if err := validateName(c.Name); err != nil {
 		return err
 	}
 	for _, kv := range c.Env {

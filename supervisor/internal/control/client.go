@@ -1,24 +1,19 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
-	"strings"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/rundir"
-)
-
-// Errors of the choice of an instance.
-var (
-	// ErrNone is returned when no supervisor of this user runs.
-	ErrNone = errors.New("no holdfast is running")
-	// ErrWhich is returned when several run and none is chosen.
-	ErrWhich = errors.New("several are running, choose one with --pid")
 )
 
 // statusTimeout bounds the answer of a supervisor that is asked for its status.
@@ -30,38 +25,40 @@ type Instance struct {
 	Status Status
 }
 
-// Instances returns the running supervisors of this user.
+// Instances returns the running supervisors of this user, the oldest first. One
+// that does not answer is Silent.
 func Instances(ctx context.Context) []Instance {
-	var found []Instance
-	for _, dir := range rundir.All() {
-		i := Instance{socket: rundir.Control(dir)}
-		ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-		if i.call(ctx, http.MethodGet, "/status", &i.Status) == nil {
-			found = append(found, i)
-		}
-		cancel()
+	dirs := rundir.All()
+	asked := make([]Instance, len(dirs))
+	var all sync.WaitGroup
+	for n, dir := range dirs {
+		all.Go(func() { asked[n] = ask(ctx, dir) }) // ends with its answer, or the timeout
 	}
+	all.Wait()
+	found := slices.DeleteFunc(asked, func(i Instance) bool { return i.Status.Pid == 0 })
+	slices.SortStableFunc(found, func(a, b Instance) int {
+		return cmp.Or(a.Status.Started.Compare(b.Status.Started), cmp.Compare(a.Status.Pid, b.Status.Pid))
+	})
 	return found
 }
 
-// Choose returns the instance with the pid, or the only one if pid is 0.
-func Choose(instances []Instance, pid int) (Instance, error) {
-	if len(instances) == 0 {
-		return Instance{}, ErrNone
+// ask asks the supervisor with a directory for its status. The process id is 0
+// if there is none.
+func ask(ctx context.Context, dir string) Instance {
+	i := Instance{socket: rundir.Control(dir)}
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	err := i.call(ctx, http.MethodGet, "/status", &i.Status)
+	if err == nil {
+		return i
 	}
-	for _, i := range instances {
-		if i.Status.Pid == pid || pid == 0 && len(instances) == 1 {
-			return i, nil
-		}
+	i.Status = Status{}
+	// A socket that nobody listens on is that of a dead process, or of one that
+	// has just been started.
+	if errors.Is(err, context.DeadlineExceeded) {
+		i.Status.Pid, i.Status.Silent = rundir.Owner(dir), true
 	}
-	var list strings.Builder
-	for _, i := range instances {
-		fmt.Fprintf(&list, "\n  %d  %s", i.Status.Pid, i.Status.Command)
-	}
-	if pid != 0 {
-		return Instance{}, fmt.Errorf("no holdfast has pid %d; running are:%s", pid, list.String())
-	}
-	return Instance{}, fmt.Errorf("%w:%s", ErrWhich, list.String())
+	return i
 }
 
 // Swap asks the instance for a replacement of its worker.
@@ -71,7 +68,27 @@ func (i Instance) Swap(ctx context.Context) (SwapResult, error) {
 	return result, err
 }
 
+// Stop ends the session of the instance, and returns when that has ended.
+func (i Instance) Stop(ctx context.Context) error {
+	resp, err := i.request(ctx, http.MethodPost, "/stop")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, resp.Body) // its end, however it comes, is the end
+	return ctx.Err()
+}
+
 func (i Instance) call(ctx context.Context, method, path string, answer any) error {
+	resp, err := i.request(ctx, method, path)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return json.NewDecoder(resp.Body).Decode(answer)
+}
+
+func (i Instance) request(ctx context.Context, method, path string) (*http.Response, error) {
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -80,15 +97,15 @@ func (i Instance) call(ctx context.Context, method, path string, answer any) err
 	}}
 	req, err := http.NewRequestWithContext(ctx, method, "http://holdfast"+path, http.NoBody)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s %s: %s", method, path, resp.Status)
+		resp.Body.Close()
+		return nil, fmt.Errorf("%s %s: %s", method, path, resp.Status)
 	}
-	return json.NewDecoder(resp.Body).Decode(answer)
+	return resp, nil
 }

@@ -3,68 +3,17 @@ package control
 import (
 	"context"
 	"errors"
-	"io"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
-
-	"go.uber.org/goleak"
 
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/rundir"
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/supervise"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// fake is a supervisor with answers that a test chose.
-type fake struct {
-	status Status
-	swap   func(context.Context) (supervise.Outcome, error)
-}
-
-func (f fake) Status() Status { return f.status }
-
-func (f fake) Swap(ctx context.Context) (supervise.Outcome, error) { return f.swap(ctx) }
-
-// serve serves a supervisor as a running one does, until the test ends.
-func serve(t *testing.T, target fake) (dir *rundir.Dir, stop func()) {
-	t.Helper()
-	dir, err := rundir.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- Serve(ctx, rundir.Control(dir.Path), target) }() // ends with ctx
-	stop = func() {
-		cancel()
-		if err, ok := <-served; ok && err != nil {
-			t.Errorf("Serve() = %v", err)
-		}
-		close(served)
-		dir.Remove()
-	}
-	for { // until it listens
-		conn, err := net.Dial("unix", rundir.Control(dir.Path))
-		if err == nil {
-			conn.Close()
-			return dir, stop
-		}
-	}
-}
-
-// inTemp keeps the supervisors of the test from those of others.
-func inTemp(t *testing.T) {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "c")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	t.Setenv("TMPDIR", dir)
-}
 
 // SUP-15, SUP-4: running supervisors are found and tell their status; a swap
 // names the generation, or the reason and what serves all the same.
@@ -73,8 +22,8 @@ func TestInstances(t *testing.T) {
 	outcome := supervise.Outcome{Generation: 8}
 	var failure error
 	target := fake{
-		Status{Pid: 41, Command: "server one", Worker: supervise.Status{State: "serving", Generation: 7}},
-		func(context.Context) (supervise.Outcome, error) { return outcome, failure },
+		status: Status{Pid: 1<<30 + 41, Command: "server one", Worker: supervise.Status{State: "serving", Generation: 7}},
+		swap:   func(context.Context) (supervise.Outcome, error) { return outcome, failure },
 	}
 	dir, stop := serve(t, target)
 	defer stop()
@@ -86,8 +35,8 @@ func TestInstances(t *testing.T) {
 	if info, err := os.Stat(rundir.Control(dir.Path)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the socket: %v, %v", info, err)
 	}
-	found := Instances(t.Context())
-	if len(found) != 1 || found[0].Status.Pid != 41 || found[0].Status.Worker.Generation != 7 {
+	found := found(t, target.status.Pid, os.Getpid())
+	if len(found) != 1 || found[0].Status.Pid != target.status.Pid || found[0].Status.Worker.Generation != 7 {
 		t.Fatalf("Instances() = %+v", found)
 	}
 	for _, tt := range []struct {
@@ -106,25 +55,90 @@ func TestInstances(t *testing.T) {
 	}
 }
 
+// The socket of a dead process is nobody. A supervisor that takes a connection
+// and says nothing is told of, with its pid.
+func TestInstancesWithoutAnswer(t *testing.T) {
+	inTemp(t)
+	dead, err := rundir.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dead.Remove()
+	gone, err := net.ListenUnix("unix", &net.UnixAddr{Name: rundir.Control(dead.Path), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.SetUnlinkOnClose(false)
+	gone.Close()
+	if got := found(t, os.Getpid()); len(got) != 0 {
+		t.Errorf("the socket of a dead process: %+v", got)
+	}
+	deaf, err := rundir.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer deaf.Remove()
+	listener, err := net.Listen("unix", rundir.Control(deaf.Path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	got := found(t, os.Getpid())
+	if len(got) != 1 || !got[0].Status.Silent {
+		t.Fatalf("one that does not answer: %+v", got)
+	}
+	if _, err := Choose(got, ""); !errors.Is(err, ErrSilent) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
+		t.Errorf("Choose() = %v", err)
+	}
+}
+
 func TestChoose(t *testing.T) {
-	one, two := Instance{Status: Status{Pid: 41, Command: "server one"}}, Instance{Status: Status{Pid: 42, Command: "server two"}}
+	dir := t.TempDir()
+	src := filepath.Join(dir, "project", "src")
+	if err := os.MkdirAll(src, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	i := func(pid int, name, dir, project string) Instance {
+		return Instance{Status: Status{Pid: pid, Name: name, Command: "run " + name, Dir: dir, Project: project}}
+	}
+	one, two := i(41, "notes", "/", ""), i(42, "mail", "/", filepath.Dir(src))
+	twin := i(43, "notes", dir, "")
 	for _, tt := range []struct {
-		all  []Instance
-		pid  int
-		want int    // pid
-		says string // of the error
+		name  string
+		all   []Instance
+		by    string
+		here  string
+		want  int // pid
+		err   error
+		lists int // instances that the error names
 	}{
-		{nil, 0, 0, ErrNone.Error()},
-		{nil, 41, 0, ErrNone.Error()},
-		{[]Instance{one}, 0, 41, ""},
-		{[]Instance{one, two}, 42, 42, ""},
-		{[]Instance{one, two}, 0, 0, "--pid"},
-		{[]Instance{one}, 43, 0, "41  server one"},
+		{"none", nil, "", dir, 0, ErrNone, 0},
+		{"none of a name", nil, "notes", dir, 0, ErrNone, 0},
+		{"the only one", []Instance{one}, "", dir, 41, nil, 0},
+		{"by name", []Instance{one, two}, "mail", dir, 42, nil, 0},
+		{"by pid", []Instance{one, two}, "41", dir, 41, nil, 0},
+		{"two of one name", []Instance{one, two, twin}, "notes", dir, 0, ErrWhich, 2},
+		{"one of the name, by pid", []Instance{one, two, twin}, "43", dir, 43, nil, 0},
+		{"several", []Instance{one, two}, "", os.TempDir(), 0, ErrWhich, 2},
+		{"that of the working directory", []Instance{one, two, twin}, "", dir, 43, nil, 0},
+		{"that of the project around it", []Instance{one, two, twin}, "", src, 42, nil, 0},
+		{"a server at / is not around everything", []Instance{one, one}, "", src, 0, ErrWhich, 2},
+		{"by directory", []Instance{one, two, twin}, dir, "/", 43, nil, 0},
+		{"by a relative directory", []Instance{one, two, twin}, "project", dir, 42, nil, 0},
+		{"no such name", []Instance{one, two}, "nobody", dir, 0, ErrNoSuch, 2},
+		{"no such pid", []Instance{one}, "44", dir, 0, ErrNoSuch, 1},
+		{"a directory of nobody", []Instance{two, twin}, "src", filepath.Dir(src), 0, ErrNoSuch, 2},
 	} {
-		got, err := Choose(tt.all, tt.pid)
-		if got.Status.Pid != tt.want || (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
-			t.Errorf("Choose(%d of them, %d) = %d, %v", len(tt.all), tt.pid, got.Status.Pid, err)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			t.Chdir(tt.here)
+			got, err := Choose(tt.all, tt.by)
+			if got.Status.Pid != tt.want || !errors.Is(err, tt.err) {
+				t.Errorf("pid %d, %v", got.Status.Pid, err)
+			}
+			if err != nil && strings.Count(err.Error(), "\n") != tt.lists {
+				t.Errorf("the error lists others: %v", err)
+			}
+		})
 	}
 }
 
@@ -132,12 +146,11 @@ func TestChoose(t *testing.T) {
 func TestSwapEnds(t *testing.T) {
 	inTemp(t)
 	asked := make(chan context.Context)
-	_, stop := serve(t, fake{swap: func(ctx context.Context) (supervise.Outcome, error) {
+	one, stop := serveOne(t, fake{swap: func(ctx context.Context) (supervise.Outcome, error) {
 		asked <- ctx
 		<-ctx.Done()
 		return supervise.Outcome{}, ctx.Err()
 	}})
-	one := Instances(t.Context())[0]
 	ctx, cancel := context.WithCancel(t.Context())
 	got := make(chan error, 1)
 	swap := func(ctx context.Context) { // ends with ctx or the server
@@ -159,33 +172,69 @@ func TestSwapEnds(t *testing.T) {
 	}
 }
 
+// SEC-5: a supervisor can be stopped; who asked for it is told when it has
+// ended, and not before.
+func TestStop(t *testing.T) {
+	inTemp(t)
+	asked := make(chan struct{})
+	one, stop := serveOne(t, fake{stop: func() { close(asked) }})
+	got := make(chan error, 1)
+	go func() { got <- one.Stop(t.Context()) }() // ends with the server
+	<-asked
+	select {
+	case err := <-got:
+		t.Fatalf("Stop() = %v before the end", err)
+	default:
+	}
+	stop()
+	if err := <-got; err != nil {
+		t.Errorf("Stop() = %v", err)
+	}
+	one, stop = serveOne(t, fake{stop: func() {}})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := one.Stop(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Stop() = %v", err)
+	}
+	stop()
+}
+
 // SEC-5: a control socket takes no parameters, and answers nothing else.
 func TestSEC5Routes(t *testing.T) {
 	inTemp(t)
 	swaps := 0
-	dir, stop := serve(t, fake{swap: func(context.Context) (supervise.Outcome, error) {
-		swaps++
-		return supervise.Outcome{Generation: 1}, nil
-	}})
-	defer stop()
-	client := http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", rundir.Control(dir.Path))
+	dir, stop := serve(t, fake{
+		swap: func(context.Context) (supervise.Outcome, error) {
+			swaps++
+			return supervise.Outcome{Generation: 1}, nil
 		},
-	}}
+		stop: func() { t.Error("stopped") },
+	})
+	defer stop()
+	client := client(dir)
+	const body = `{"command":"/bin/false"}`
 	for _, tt := range []struct {
-		method, path string
-		want         int
+		method, path, body string
+		want               int
 	}{
-		{http.MethodGet, "/status", http.StatusOK},
-		{http.MethodPost, "/swap", http.StatusOK},
-		{http.MethodGet, "/swap", http.StatusMethodNotAllowed},
-		{http.MethodPost, "/status", http.StatusMethodNotAllowed},
-		{http.MethodPost, "/run", http.StatusNotFound},
-		{http.MethodGet, "/", http.StatusNotFound},
+		{http.MethodGet, "/status", "", http.StatusOK},
+		{http.MethodPost, "/swap", "", http.StatusOK},
+		{http.MethodPost, "/swap", body, http.StatusBadRequest},
+		{http.MethodPost, "/stop", body, http.StatusBadRequest},
+		{http.MethodGet, "/status", body, http.StatusBadRequest},
+		{http.MethodPost, "/swap?command=/bin/false", "", http.StatusBadRequest},
+		{http.MethodPost, "/stop?", "", http.StatusBadRequest},
+		{http.MethodGet, "/swap", "", http.StatusMethodNotAllowed},
+		{http.MethodGet, "/stop", "", http.StatusMethodNotAllowed},
+		{http.MethodPut, "/swap", "", http.StatusMethodNotAllowed},
+		{http.MethodPost, "/status", "", http.StatusMethodNotAllowed},
+		{http.MethodDelete, "/logs", "", http.StatusMethodNotAllowed},
+		{http.MethodPost, "/run", "", http.StatusNotFound},
+		{http.MethodPost, "/swap/bin/false", "", http.StatusNotFound},
+		{http.MethodGet, "/logs/../../etc/passwd", "", http.StatusNotFound},
+		{http.MethodGet, "/", "", http.StatusNotFound},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), tt.method, "http://holdfast"+tt.path, strings.NewReader(`{"command":"/bin/false"}`))
+		req, err := http.NewRequestWithContext(t.Context(), tt.method, "http://holdfast"+tt.path, strings.NewReader(tt.body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,10 +242,9 @@ func TestSEC5Routes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if resp.StatusCode != tt.want {
-			t.Errorf("%s %s: %s %s", tt.method, tt.path, resp.Status, body)
+			t.Errorf("%s %s %s: %s", tt.method, tt.path, tt.body, resp.Status)
 		}
 	}
 	if swaps != 1 {
