@@ -37,6 +37,9 @@ type view struct {
 	// seen is what the client got, nil if it never asked; cursor continues it.
 	seen   *catalog.Listing
 	cursor string
+	// whole is the last list that the client got to its end, nil if that is seen:
+	// it keeps that one when it gives up a later one in the middle.
+	whole *catalog.Listing
 	// told is the list that the client was last told to ask for, nil once it
 	// has asked: it is not told twice.
 	told *catalog.Listing
@@ -108,16 +111,22 @@ func (s *Session) learnList(kind catalog.Kind, r *request, result []byte, out *O
 	}
 	switch {
 	case cursor == "":
+		if v.seen != nil && v.seen.Complete {
+			v.whole = v.seen
+		}
 		v.seen, v.told = new(catalog.Listing), nil
 	case v.seen == nil || v.seen.Complete || cursor != v.cursor:
 		return // a page out of order says nothing new
 	}
 	next, err := v.seen.Add(kind, result)
 	if err != nil {
-		v.seen = nil
+		v.seen, v.whole = v.whole, nil
 		return
 	}
 	v.cursor = string(next)
+	if v.seen.Complete {
+		v.whole = nil
+	}
 	if v.seen.Complete && r.link != 0 && r.link == s.serving {
 		s.rememberList(kind, v.seen, out)
 	}
@@ -351,7 +360,8 @@ func (v *view) failed() {
 func (s *Session) compare(kind catalog.Kind, v *view, out *Output) {
 	live := v.live
 	v.live = nil
-	if v.seen == nil || live.Shows(v.seen) || v.told != nil && live.Shows(v.told) {
+	shows := v.seen == nil || live.Shows(v.seen) && (v.whole == nil || live.Shows(v.whole))
+	if shows || v.told != nil && live.Shows(v.told) {
 		v.quiet = min(2*v.quiet, maxQuiet)
 		return
 	}

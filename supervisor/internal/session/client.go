@@ -137,7 +137,7 @@ func (s *Session) admit(r *request, now time.Time, out *Output) {
 		return
 	}
 	fresh := r.method == methodInitialize && s.spoilt()
-	waits := s.serving == 0 || s.told.pending != nil || fresh
+	waits := s.serving == 0 || s.told.pending != nil || fresh || s.unproven(r)
 	if waits && (s.queued >= s.limits.HoldRequests || s.queueSize+len(r.payload) > s.limits.HoldBytes) {
 		s.refuse(r, protocol.NewError(protocol.WorkerUnavailable,
 			"too many requests wait for the server; this one was not executed"), out)
@@ -155,6 +155,7 @@ func (s *Session) admit(r *request, now time.Time, out *Output) {
 	if fresh {
 		s.renew(s.serving, out)
 	}
+	s.flush(out)
 }
 
 // answeredHere answers a request that is not for a worker, or not now.
@@ -254,6 +255,10 @@ func (s *Session) flush(out *Output) {
 			return
 		}
 		it := s.queue[0]
+		if it.request != nil && s.unproven(it.request) {
+			s.prove(out)
+			return
+		}
 		s.queue[0] = item{}
 		s.queue = s.queue[1:]
 		if it.request == nil {

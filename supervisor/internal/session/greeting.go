@@ -189,6 +189,34 @@ func (s *Session) settleProbes(why string, out *Output) {
 	}
 }
 
+// unproven reports whether a request that needs no initialize has to wait for
+// the first sign of life of the serving link: behind a bridge the server may
+// still be starting. Workers that take many sessions are ready when they say so.
+func (s *Session) unproven(r *request) bool {
+	l := s.links[s.serving]
+	return l != nil && r.modern && r.method != methodDiscover && r.method != methodListen && s.told.initialize == nil &&
+		!l.multi && !l.spoke && l.probe < probeRefused && !s.deadly && metaFault(r.params) == nil
+}
+
+// prove asks the serving link for that sign, unless the client has done so.
+func (s *Session) prove(out *Output) {
+	l := s.links[s.serving]
+	if l.probe != notProbed {
+		return
+	}
+	l.probe = probeOpen
+	n := s.number()
+	s.own[n] = ownCall{link: s.serving, method: methodDiscover}
+	meta := s.modern.meta
+	for _, it := range s.queue {
+		if it.request != nil && it.request.modern {
+			meta = plainMeta(it.request.params)
+			break
+		}
+	}
+	out.frame(s.serving, Request, n, requestLine(n, methodDiscover, slices.Concat([]byte(`{"_meta":`), meta, []byte{'}'})))
+}
+
 // knowsLegacy reports whether a probe would be refused, or do harm.
 func (s *Session) knowsLegacy() bool {
 	return s.traits.Modern == No || s.traits.DiesOfProbe || s.deadly
@@ -218,6 +246,7 @@ func (s *Session) probeAnswered(from Link, l *link, r *request, payload []byte, 
 			s.discovered(r, result)
 		}
 		s.remember(from, out)
+		s.flush(out)
 		return
 	}
 	first := l.probe == probeOpen && !l.shaken
@@ -227,6 +256,7 @@ func (s *Session) probeAnswered(from Link, l *link, r *request, payload []byte, 
 		s.traits.Modern = No
 		s.remember(from, out)
 	}
+	s.flush(out)
 	if r.answered && s.modern.discovered && s.told.initialize == nil {
 		s.refuseLink(from, "version_changed: it does not speak "+s.modern.version+", which the client was told", out)
 	}

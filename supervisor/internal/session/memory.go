@@ -146,7 +146,7 @@ func (s *Session) rememberList(kind catalog.Kind, list *catalog.Listing, out *Ou
 // It reports false if it cannot; the list is never empty by haste (CAT-3).
 func (s *Session) answerList(r *request, out *Output) bool {
 	kind, ok := catalog.OfMethod(r.method)
-	if !ok || s.serving != 0 || r.gone || r.modern != s.shape.Modern || s.memory.Lists[kind] == nil {
+	if !ok || s.serving != 0 && !s.unproven(r) || r.gone || r.modern != s.shape.Modern || s.memory.Lists[kind] == nil {
 		return false
 	}
 	if !r.modern && (s.told.initialize == nil || s.told.pending != nil) {

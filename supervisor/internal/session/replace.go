@@ -262,13 +262,28 @@ func (s *Session) oweLists() {
 	}
 }
 
+// proven takes a sign of life of a link that serves.
+func (s *Session) proven(from Link, l *link, payload []byte, env envelope.Envelope, out *Output) {
+	if l.probe != probeOpen || from != s.serving {
+		return // it was retired meanwhile
+	}
+	l.probe = probeRefused
+	if env.Kind == envelope.Response {
+		l.probe, l.offers = probeAccepted, offersOf(env.Result.Of(payload))
+		l.memory.Discover, s.traits.Modern = env.Result.Of(payload), Yes
+		s.remember(from, out)
+	}
+	s.flush(out)
+}
+
 // rediscovered takes a worker's answer to the server/discover by which we ask
 // whether it speaks the version that the client has chosen.
 func (s *Session) rediscovered(from Link, l *link, payload []byte, out *Output) {
-	if l.phase != replaying {
-		return // it was retired meanwhile
-	}
 	env, err := envelope.Peek(payload)
+	if l.phase != replaying {
+		s.proven(from, l, payload, env, out)
+		return
+	}
 	if err != nil || env.Kind != envelope.Response {
 		s.traits.Modern = No
 		s.remember(from, out)
