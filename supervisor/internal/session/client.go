@@ -137,7 +137,7 @@ func (s *Session) admit(r *request, now time.Time, out *Output) {
 		return
 	}
 	fresh := r.method == methodInitialize && s.spoilt()
-	waits := s.serving == 0 || s.told.pending != nil || fresh || s.unproven(r)
+	waits := fresh || s.mustWait(r)
 	if waits && (s.queued >= s.limits.HoldRequests || s.queueSize+len(r.payload) > s.limits.HoldBytes) {
 		s.refuse(r, protocol.NewError(protocol.WorkerUnavailable,
 			"too many requests wait for the server; this one was not executed"), out)
@@ -156,6 +156,11 @@ func (s *Session) admit(r *request, now time.Time, out *Output) {
 		s.renew(s.serving, out)
 	}
 	s.flush(out)
+}
+
+// mustWait reports whether no worker can take a request now.
+func (s *Session) mustWait(r *request) bool {
+	return s.serving == 0 || s.told.pending != nil || s.unproven(r)
 }
 
 // answeredHere answers a request that is not for a worker, or not now.
