@@ -18,7 +18,7 @@ const hangTimeoutOfDev = "30s"
 
 func newDev(std streams, signals <-chan os.Signal) *cobra.Command {
 	c := config.Default()
-	c.Dev = &config.Dev{Shadow: "auto"}
+	c.Dev, c.ControlTools = &config.Dev{Shadow: "auto"}, true
 	cmd := &cobra.Command{
 		Use:         "dev [flags] -- COMMAND ARGS...",
 		Short:       "Serve one MCP client, and build and replace the server while you edit it",

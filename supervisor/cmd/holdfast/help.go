@@ -25,6 +25,7 @@ answered as outcome_unknown: it is never executed twice. SIGUSR2, like
   What if a tool has changed?    --stale-schema
   What may a client watch, and
   what is it asked in turn?      --max-leases --chain-timeout
+  What can the model do?         --control-tools
   How does a session end?        --eof-grace
   What is shown, what is kept?   --max-frame --no-stderr-in-errors
                                  --log-file --log-level

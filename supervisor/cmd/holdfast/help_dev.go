@@ -7,7 +7,9 @@ ready. Calls under way end on the old one; the client keeps its connection.
 A build that fails, and a new server that cannot be started, change nothing:
 what served goes on, "holdfast status" says why, and the client gets a log
 message. With a build command nothing is built or started before the first
-request that needs the server. "holdfast swap" and SIGUSR2 build first.
+request that needs the server. "holdfast swap" and SIGUSR2 build first. So does
+the tool holdfast_swap, which the client's model has beside holdfast_status and
+holdfast_logs unless --control-tools=false.
 
   What is edited?                --project --watch
   How is it built?               --build

@@ -71,6 +71,7 @@ func addRunFlags(flags *pflag.FlagSet, c *config.Config) {
 	flags.DurationVar(&c.ChainTimeout, "chain-timeout", c.ChainTimeout,
 		"how long a replaced server waits for what it has asked the client for (input_required)")
 	flags.Var(&c.StaleSchema, "stale-schema", "what becomes of calls with an argument that the tool no longer knows and required when it was listed")
+	flags.BoolVar(&c.ControlTools, "control-tools", c.ControlTools, "give the client's model tools to see, replace and read the log of the server")
 	flags.DurationVar(&c.EOFGrace, "eof-grace", c.EOFGrace, "how long requests may take after the client has closed its end")
 	flags.Var(&c.MaxFrame, "max-frame", "largest message in either direction")
 	flags.BoolVar(&c.NoStderrInErrors, "no-stderr-in-errors", false, "keep what the server prints on stderr out of errors")

@@ -36,13 +36,19 @@ type service struct {
 func (s service) run(std streams, signals <-chan os.Signal) error {
 	s.log.Info("supervising", zap.String(logging.FieldCommand, s.worker.Command.String()), zap.String(logging.FieldPath, s.worker.Command.Dir))
 	var supervisor *supervise.Supervisor
-	edge := proxy.New(s.client(std, func() { supervisor.Demand() }))
+	var t target
+	client := s.client(std, func() { supervisor.Demand() })
+	client.Control = func(ctx context.Context, tool string, arguments []byte) (string, bool) {
+		return t.controlTool(ctx, tool, arguments)
+	}
+	edge := proxy.New(client)
 	supervisor = supervise.New(s.supervision(edge))
 	swap, stop := s.shop.swap(supervisor), newStopper()
-	endControl := s.serveControl(target{
+	t = target{
 		Supervisor: supervisor, started: time.Now(), edge: edge, config: s.config, command: s.worker.Command, version: s.worker.Version,
 		self: self(), settings: s.settings, swap: swap, shop: s.shop, recent: s.recent, stop: stop,
-	})
+	}
+	endControl := s.serveControl(t)
 	defer endControl()
 	ctx, cancel := context.WithCancel(context.Background())
 	var group oklog.Group
@@ -62,7 +68,7 @@ func (s service) client(std streams, demand func()) proxy.Config {
 		Memory: s.memories.now(s.worker.Command), Began: began,
 		Limits: session.Limits{
 			StartTimeout: c.StartTimeout, InitializeTimeout: c.InitializeTimeout, DiscoverTimeout: c.DiscoverTimeout,
-			Leases: c.MaxLeases, ChainTimeout: c.ChainTimeout,
+			Controls: c.ControlTools, Leases: c.MaxLeases, ChainTimeout: c.ChainTimeout,
 			ForwardStale: c.StaleSchema == config.ForwardStale,
 			HoldTimeout:  c.HoldTimeout, HoldRequests: c.HoldMax, HoldBytes: config.HoldBytes,
 			ReplayAnnotated: c.ReplayAnnotated, Lazy: s.shop.builds(),

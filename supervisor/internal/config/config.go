@@ -75,6 +75,9 @@ type Config struct {
 	ReplayAnnotated bool
 	// StaleSchema is what becomes of calls by a schema that no longer holds.
 	StaleSchema Stale
+	// ControlTools gives the client's model tools of ours beside those of the
+	// server (SUP-4, SEC-5).
+	ControlTools bool
 	// NoStderrInErrors keeps the server's stderr out of what the client is
 	// told (SEC-3).
 	NoStderrInErrors bool
@@ -142,7 +145,7 @@ func (c Config) Validate() error {
 	if err := c.validateTimes(); err != nil {
 		return err
 	}
-	if err := validateName(c.Name); err != nil {
+	if err := CheckName(c.Name); err != nil {
 		return err
 	}
 	for _, kv := range c.Env {
