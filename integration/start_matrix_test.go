@@ -127,8 +127,21 @@ func TestStartMatrix(t *testing.T) {
 	m.repeat(t, documented)
 	if *updateStartMatrix {
 		m.write(t)
-	} else if diff := cmp.Diff(documented, m.seen()); diff != "" {
-		t.Errorf("docs/start-matrix.md and this run (-document +run); -update-start-matrix writes it:\n%s", diff)
+		return
+	}
+	diff := cmp.Diff(documented, m.seen())
+	for cell := range m.seen() {
+		if _, ok := documented[cell]; !ok {
+			t.Errorf("docs/start-matrix.md has no cell %q", cell)
+		}
+	}
+	const drift = "docs/start-matrix.md and this run (-document +run); -update-start-matrix writes it:\n%s"
+	switch {
+	case diff == "":
+	case extended():
+		t.Errorf(drift, diff)
+	default:
+		t.Logf(drift, diff) // who was first by milliseconds is no finding of each change
 	}
 }
 
