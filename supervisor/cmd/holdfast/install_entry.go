@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-mcp/holdfast/internal/logging"
 	"github.com/holdfast-mcp/holdfast/internal/proc"
 	"github.com/holdfast-mcp/holdfast/protocol"
+	"github.com/holdfast-mcp/holdfast/supervisor/internal/config"
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/editor"
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/generation"
 )
@@ -120,7 +121,7 @@ func (w *writer) entry(command []string) editor.Server {
 	if w.in.config.Dir != "" {
 		dir = w.full(w.in.config.Dir)
 	}
-	s.Args = append([]string{"run"}, w.flags(w.throughEnv)...)
+	s.Args = append(started(s.Name), w.flags(w.throughEnv)...)
 	if len(command) > 0 {
 		program := w.program(command[0], dir)
 		if w.in.config.Worker != "" {
@@ -136,9 +137,18 @@ func (w *writer) entry(command []string) editor.Server {
 	return s
 }
 
+// started are the first arguments of an entry. A person finds the supervisor by
+// the name that it has in the client, if that can be typed.
+func started(name string) []string {
+	if config.CheckName(name) != nil {
+		return []string{"run"}
+	}
+	return []string{"run", "--name", name}
+}
+
 // around returns the arguments in front of those of an entry.
 func (w *writer) around(s editor.Server) []string {
-	args := append([]string{"run"}, w.flags(func(string) bool { return false })...)
+	args := append(started(s.Name), w.flags(func(string) bool { return false })...)
 	program := s.Command
 	ownPath := slices.ContainsFunc(s.Env, func(v editor.Variable) bool { return strings.EqualFold(v.Name, "PATH") })
 	switch {
@@ -166,6 +176,7 @@ func (w *writer) flags(inEnv func(name string) bool) []string {
 			return
 		}
 		switch value := f.Value.String(); {
+		case f.Name == "name": // that of the entry
 		case f.Name == "env":
 			for _, kv := range w.in.config.Env {
 				if name, _, _ := strings.Cut(kv, "="); !inEnv(name) {

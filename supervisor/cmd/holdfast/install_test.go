@@ -118,22 +118,22 @@ func TestEntry(t *testing.T) {
 		env  string
 		note string
 	}{
-		{"-- server x", "run -- $/tools/server x", "", "server is written as $/tools/server; Cursor may start it with a short PATH"},
-		{"--env PATH=/x -- server", "run -- $/tools/server", "PATH=/x", "!short PATH"},
-		{"-- ./local", "run -- $/local", "", "!note"},
-		{"--cwd sub -- ./local", "run --cwd $/sub -- $/sub/local", "", "!relative"},
-		{"-- none x", "run -- none x", "", "not found in PATH"},
-		{"-- ./none", "run -- ./none", "", "does not exist"},
-		{"-- ${workspaceFolder}/server", "run -- ${workspaceFolder}/server", "", "!found"},
-		{"-- server local", "run -- $/tools/server local", "", "local is a relative path"},
-		{"-- server -v --local $/local", "run -- $/tools/server -v --local $/local", "", "!relative"},
-		{"--worker ./local -- server local", "run --worker $/local -- server local", "", ""},
-		{"--worker server", "run --worker $/tools/server", "", ""},
-		{"--replay-annotated --hold-timeout 5s --env-file e --log-file l --config c -- server", "run --replay-annotated --hold-timeout 5s --env-file $/e --log-file $/l --config $/c -- $/tools/server", "", ""},
-		{"--replay-annotated=false --crash-budget 9/1m -- server", "run --replay-annotated=false --crash-budget 9/1m0s -- $/tools/server", "", ""},
-		{"--env A=1 --env B= --env A=2=3 --env HOLDFAST_X=1 -- server", "run --env HOLDFAST_X=1 -- $/tools/server", "B= A=2=3", ""},
-		{"--as-given --cwd sub -- server x", "run --cwd sub -- server x", "", "!note"},
-		{"--project -- ./local", "run -- $/local", "", "--as-given"},
+		{"-- server x", "run --name n -- $/tools/server x", "", "server is written as $/tools/server; Cursor may start it with a short PATH"},
+		{"--env PATH=/x -- server", "run --name n -- $/tools/server", "PATH=/x", "!short PATH"},
+		{"-- ./local", "run --name n -- $/local", "", "!note"},
+		{"--cwd sub -- ./local", "run --name n --cwd $/sub -- $/sub/local", "", "!relative"},
+		{"-- none x", "run --name n -- none x", "", "not found in PATH"},
+		{"-- ./none", "run --name n -- ./none", "", "does not exist"},
+		{"-- ${workspaceFolder}/server", "run --name n -- ${workspaceFolder}/server", "", "!found"},
+		{"-- server local", "run --name n -- $/tools/server local", "", "local is a relative path"},
+		{"-- server -v --local $/local", "run --name n -- $/tools/server -v --local $/local", "", "!relative"},
+		{"--worker ./local -- server local", "run --name n --worker $/local -- server local", "", ""},
+		{"--worker server", "run --name n --worker $/tools/server", "", ""},
+		{"--replay-annotated --hold-timeout 5s --env-file e --log-file l --config c -- server", "run --name n --replay-annotated --hold-timeout 5s --env-file $/e --log-file $/l --config $/c -- $/tools/server", "", ""},
+		{"--replay-annotated=false --crash-budget 9/1m -- server", "run --name n --replay-annotated=false --crash-budget 9/1m0s -- $/tools/server", "", ""},
+		{"--env A=1 --env B= --env A=2=3 --env HOLDFAST_X=1 -- server", "run --name n --env HOLDFAST_X=1 -- $/tools/server", "B= A=2=3", ""},
+		{"--as-given --cwd sub -- server x", "run --name n --cwd sub -- server x", "", "!note"},
+		{"--project -- ./local", "run --name n -- $/local", "", "--as-given"},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			expand := func(s string) string { return strings.ReplaceAll(s, "$/", dir+"/") }

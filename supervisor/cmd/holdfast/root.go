@@ -73,7 +73,7 @@ Exit codes: 0 the session ended, 1 failure, 2 wrong usage.`,
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) { interruptible(cmd, signals) }
 	root.AddCommand(
-		newRun(std, signals), newDev(std, signals), newStatus(), newSwap(), newLogs(), newStop(),
+		newRun(std, signals), newDev(std, signals), newStatus(), newSwap(), newLogs(), newStop(), newDoctor(),
 		newInstall(), newUninstall(), newVersion(), newCompletion(root), newMan(root),
 	)
 	addCompletions(root)

@@ -77,12 +77,12 @@ something has changed.
 func (v viewer) show(ctx context.Context, w io.Writer) error {
 	all := control.Instances(ctx)
 	found := control.Matching(all, v.by)
-	if v.json {
-		return printJSON(w, statuses(found))
-	}
-	if len(found) == 0 {
+	if len(found) == 0 && (v.by != "" || !v.json) {
 		_, err := control.Choose(all, v.by) // which says why
 		return err
+	}
+	if v.json {
+		return printJSON(w, statuses(found))
 	}
 	p := newPage(w)
 	v.write(p, found)

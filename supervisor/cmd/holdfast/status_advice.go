@@ -41,31 +41,51 @@ func (p *page) build(b *rebuild.Status) {
 	p.quoted(b.Output)
 }
 
-// advice writes what to do about what is wrong.
-func (p *page) advice(s control.Status) {
+// advice is what to do about something that is wrong.
+type advice struct {
+	wrong, text string
+	grave       bool // clients notice
+}
+
+// advise says what is wrong with a supervisor.
+func advise(s control.Status) []advice {
 	this := s.Name
 	if this == "" {
 		this = fmt.Sprint(s.Pid)
 	}
+	var all []advice
+	add := func(grave bool, wrong, format string, args ...any) {
+		all = append(all, advice{wrong, fmt.Sprintf(format, args...), grave})
+	}
+	if s.Silent {
+		add(true, "does not answer", "it may be stopped (kill -CONT %d lets it go on) or overloaded", s.Pid)
+		return all
+	}
 	if s.Build != nil && s.Build.State == rebuild.Failed {
-		p.next("mend the sources: the next change builds again; `holdfast logs " + this + "` has the whole output")
+		add(false, "its build failed", "mend the sources: the next change builds again; `holdfast logs %s` has the whole output", this)
 	}
 	switch s.Worker.State {
 	case givenUp:
-		p.next("`holdfast logs " + this + "` shows what the server printed; `holdfast swap " + this + "` tries again now")
+		add(true, "its server is given up", "`holdfast logs %s` shows what the server printed; `holdfast swap %s` tries again now", this, this)
 	case backoff:
-		p.next("`holdfast logs " + this + "` shows what the server printed")
+		add(true, "its server has died", "`holdfast logs %s` shows what the server printed", this)
 	}
 	if s.Worker.Outdated {
-		p.next("`holdfast swap " + this + "` starts the server's new file")
+		add(false, "its server is older than the file", "`holdfast swap %s` starts the server's new file", this)
 	}
 	if s.Outdated {
-		p.next("the new holdfast is used when the client starts the server again: reconnect it there")
+		add(false, "it is older than the file of holdfast", "the new holdfast is used when the client starts the server again: reconnect it there")
 	}
 	if len(s.Client.Lacking) > 0 {
-		p.next("the client believes that the server offers " + strings.Join(s.Client.Lacking, ", ") +
-			", which it does no longer: reconnect it in the client")
+		add(false, "its client was told of more than the server offers",
+			"the client believes that the server offers %s, which it does no longer: reconnect it in the client", strings.Join(s.Client.Lacking, ", "))
 	}
+	return all
 }
 
-func (p *page) next(text string) { p.row("next", text) }
+// advice writes what to do about what is wrong.
+func (p *page) advice(s control.Status) {
+	for _, a := range advise(s) {
+		p.row("next", a.text)
+	}
+}

@@ -88,7 +88,7 @@ func (p *page) instance(s control.Status, all bool) {
 	if s.Silent {
 		p.title("holdfast", fmt.Sprintf(", pid %d", s.Pid))
 		p.colouredRow("supervisor", red, "silent: it runs and does not answer")
-		p.next(fmt.Sprintf("it may be stopped (kill -CONT %d lets it go on) or overloaded", s.Pid))
+		p.advice(s)
 		return
 	}
 	p.title(s.Name, fmt.Sprintf(", pid %d, up %s", s.Pid, p.since(s.Started)))

@@ -24,9 +24,9 @@ var (
 	verbs = []string{"run", "exec", "tool", "x", "dlx", "start"}
 )
 
-// validateName refuses a name that could not be told from a process id or a
+// CheckName refuses a name that could not be told from a process id or a
 // path.
-func validateName(name string) error {
+func CheckName(name string) error {
 	if name != "" && (len(name) > maxName || !nameForm.MatchString(name) || digits.MatchString(name)) {
 		return fmt.Errorf("--name %q: must have 1 to %d letters, digits, dots, - and _, begin with none of . and -, and have more than digits", name, maxName)
 	}
@@ -55,7 +55,7 @@ func (c Config) Called() string {
 	}
 	name = strings.Trim(notName.ReplaceAllString(name, "-"), "-.")
 	name = name[:min(len(name), maxName)]
-	if validateName(name) != nil || name == "" {
+	if CheckName(name) != nil || name == "" {
 		return "server"
 	}
 	return name

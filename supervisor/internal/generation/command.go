@@ -70,7 +70,7 @@ func (c Command) resolve() (resolved, error) {
 	if err != nil {
 		return resolved{}, err
 	}
-	bridge, err := c.findBridge()
+	bridge, err := c.FindBridge()
 	if err != nil {
 		return resolved{}, err
 	}
@@ -152,9 +152,9 @@ func (f File) Replaced() bool {
 	return err != nil || f.info == nil || !os.SameFile(now, f.info) || !now.ModTime().Equal(f.info.ModTime())
 }
 
-// findBridge looks for holdfast-worker beside our own executable, then on our
+// FindBridge looks for holdfast-worker beside our own executable, then on our
 // own PATH.
-func (c Command) findBridge() (string, error) {
+func (c Command) FindBridge() (string, error) {
 	if c.Bridge != "" {
 		return proc.LookPath(c.Bridge, c.Dir, c.Env)
 	}
@@ -190,6 +190,6 @@ func (c Command) CheckBridge() error {
 	if c.Worker != "" {
 		return nil
 	}
-	_, err := c.findBridge()
+	_, err := c.FindBridge()
 	return err
 }
