@@ -10,9 +10,10 @@ import (
 	"github.com/holdfast-mcp/holdfast/supervisor/internal/lease"
 )
 
-// Quiet times between a worker's list_changed and the listing that checks it.
-// A check without a difference doubles the next one: some servers say that a
-// list has changed whenever it is listed (CAT-1).
+// Quiet times between the listings that check what a worker says of its list.
+// The first of them is made at once: a worker that is replaced may take back
+// what it has said. A check without a difference doubles the next time: some
+// servers say that a list has changed whenever it is listed (CAT-1).
 const (
 	minQuiet = 300 * time.Millisecond
 	maxQuiet = 30 * time.Second
@@ -47,12 +48,12 @@ type view struct {
 	// that the list has changed.
 	owed bool
 
-	dirty bool      // the list may have changed
-	due   time.Time // when that is checked; zero until a time is known
-	quiet time.Duration
-	live  *catalog.Listing // the check under way, nil if there is none
-	again bool             // that check is due again if it fails
-	late  time.Time        // when that check has failed; zero until a time is known
+	dirty   bool // the list may have changed
+	quiet   time.Duration
+	checked time.Time        // when the last such check began; the next is due when quiet has passed
+	live    *catalog.Listing // the check under way, nil if there is none
+	again   bool             // that check is due again if it fails
+	late    time.Time        // when that check has failed; zero until a time is known
 }
 
 // listing is what a candidate has been asked to list before it serves.
@@ -208,7 +209,7 @@ func (s *Session) listFirst(to Link, l *link, out *Output) {
 func (s *Session) checkLists(l *link, out *Output) {
 	for k := range s.views {
 		kind, v := catalog.Kind(k), &s.views[k]
-		v.live, v.dirty, v.due, v.quiet = nil, false, time.Time{}, minQuiet
+		v.live, v.dirty, v.quiet = nil, false, minQuiet
 		s.payOwed(kind, v, l, out)
 		if v.seen == nil {
 			continue
@@ -281,7 +282,7 @@ func (s *Session) tellChanged(kind catalog.Kind, out *Output) {
 func (s *Session) check(kind catalog.Kind, out *Output) {
 	v := &s.views[kind]
 	v.again = v.dirty
-	v.dirty, v.due, v.late = false, time.Time{}, time.Time{}
+	v.dirty, v.late = false, time.Time{}
 	v.live = new(catalog.Listing)
 	if s.lost(s.links[s.serving])&needs(kind.Method()) != 0 {
 		v.live.Complete = true
@@ -350,6 +351,9 @@ func (s *Session) addPage(l *link, kind catalog.Kind, list *catalog.Listing, pay
 	return list.Add(kind, result)
 }
 
+// due returns when a list that may have changed is checked.
+func (v *view) due() time.Time { return v.checked.Add(max(v.quiet, minQuiet)) }
+
 // failed ends a check without a result.
 func (v *view) failed() {
 	v.live, v.dirty = nil, v.dirty || v.again
@@ -412,7 +416,7 @@ func (s *Session) listDeadline() (time.Time, bool) {
 		case v.live != nil:
 			d.add(v.late)
 		case v.dirty && s.serving != 0:
-			d.add(v.due)
+			d.add(v.due())
 		}
 	}
 	for _, l := range s.links {
@@ -433,7 +437,8 @@ func (s *Session) checkDue(now time.Time, out *Output) {
 				v.failed()
 			}
 		case v.dirty && s.serving != 0:
-			if passed(&v.due, now, max(v.quiet, minQuiet)) {
+			if !now.Before(v.due()) {
+				v.checked = now
 				s.check(catalog.Kind(k), out)
 			}
 		}
