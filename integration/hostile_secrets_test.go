@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -19,7 +20,7 @@ const secret = `hunter2"\é-0123456789abcdef`
 // TestSEC3Secrets: SEC-3, C29. Values given by --env and --env-file show
 // nowhere that text of the server gets to, whole or in part, and neither do
 // escapes and bytes that are not UTF-8: in errors and results of lost calls,
-// on stderr, in the log file and in status.
+// on stderr, in the log file, in status and in logs.
 func TestSEC3Secrets(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "log")
@@ -44,16 +45,16 @@ func TestSEC3Secrets(t *testing.T) {
 				`{"n":"` + strings.Repeat("o", n-6) + other + `","more":"` + strings.Repeat("m", 200) + `"}` + "\n",
 		)}).Wait()
 	}
-	status := func() string {
-		cmd := exec.Command(harness.Holdfast(t), "status", "--json")
+	cli := func(args ...string) string {
+		cmd := exec.Command(harness.Holdfast(t), append(args, strconv.Itoa(c.Process().Pid))...)
 		cmd.Env = append(os.Environ(), "TMPDIR="+temp)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
-			t.Fatalf("status: %v\n%s", err, out)
+			t.Fatalf("%v: %v\n%s", args, err, out)
 		}
 		return string(out)
 	}
-	texts := map[string]string{"status before the crash": status()}
+	texts := map[string]string{"status before the crash": cli("status", "--json")}
 	lost := send(c, order{Stderr: []byte(nasty), Instead: "die"}).Wait()
 	if e := lost.Typed(); e == nil || !strings.Contains(strings.Join(e.StderrTail, "\n"), `key *** and *** \x1b[31mred\x07 \xff\xfe \u009b2J`) {
 		t.Errorf("the lost call says %+v", e)
@@ -62,7 +63,8 @@ func TestSEC3Secrets(t *testing.T) {
 		t.Errorf("what the server said is not told as such: %q", text)
 	}
 	c.CallTool("pid", nil).Text(t)
-	texts["status after the crash"] = status()
+	texts["status after the crash"], texts["status for people"] = cli("status", "--json"), cli("status", "--all")
+	texts["logs"], texts["logs in JSON"] = cli("logs", "-n", "-1"), cli("logs", "-n", "-1", "--json")
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
