@@ -49,6 +49,7 @@ type view struct {
 	owed bool
 
 	dirty   bool // the list may have changed
+	later   bool // that is not checked before quiet has passed
 	quiet   time.Duration
 	checked time.Time        // when the last such check began; the next is due when quiet has passed
 	live    *catalog.Listing // the check under way, nil if there is none
@@ -101,7 +102,9 @@ func (s *Session) learnList(kind catalog.Kind, r *request, result []byte, out *O
 	v := &s.views[kind]
 	v.owed = false
 	if r.link != s.serving && s.compares(v) {
-		v.dirty = true // an older worker answers: the serving one may have another list
+		// An older worker answers: the serving one may have another list. The
+		// client may ask for it by itself, if it was told before.
+		v.dirty, v.later = true, true
 	}
 	cursor := ""
 	if span, ok := envelope.Find(r.params, "cursor"); ok {
@@ -209,7 +212,7 @@ func (s *Session) listFirst(to Link, l *link, out *Output) {
 func (s *Session) checkLists(l *link, out *Output) {
 	for k := range s.views {
 		kind, v := catalog.Kind(k), &s.views[k]
-		v.live, v.dirty, v.quiet = nil, false, minQuiet
+		v.live, v.dirty, v.later, v.quiet = nil, false, false, minQuiet
 		s.payOwed(kind, v, l, out)
 		if v.seen == nil {
 			continue
@@ -282,7 +285,7 @@ func (s *Session) tellChanged(kind catalog.Kind, out *Output) {
 func (s *Session) check(kind catalog.Kind, out *Output) {
 	v := &s.views[kind]
 	v.again = v.dirty
-	v.dirty, v.late = false, time.Time{}
+	v.dirty, v.later, v.late = false, false, time.Time{}
 	v.live = new(catalog.Listing)
 	if s.lost(s.links[s.serving])&needs(kind.Method()) != 0 {
 		v.live.Complete = true
@@ -351,8 +354,14 @@ func (s *Session) addPage(l *link, kind catalog.Kind, list *catalog.Listing, pay
 	return list.Add(kind, result)
 }
 
-// due returns when a list that may have changed is checked.
-func (v *view) due() time.Time { return v.checked.Add(max(v.quiet, minQuiet)) }
+// due returns when a list that may have changed is checked, zero if the time of
+// day has to be known for that.
+func (v *view) due() time.Time {
+	if v.later {
+		return time.Time{}
+	}
+	return v.checked.Add(max(v.quiet, minQuiet))
+}
 
 // failed ends a check without a result.
 func (v *view) failed() {
@@ -437,6 +446,9 @@ func (s *Session) checkDue(now time.Time, out *Output) {
 				v.failed()
 			}
 		case v.dirty && s.serving != 0:
+			if v.later {
+				v.checked, v.later = now, false
+			}
 			if !now.Before(v.due()) {
 				v.checked = now
 				s.check(catalog.Kind(k), out)
