@@ -18,7 +18,8 @@ FUZZTIME ?= 50000x
 # users give are fuzzed for each change.
 FUZZED  ?= $(MODULES:%=%/...)
 PARSERS := internal/line internal/envelope worker worker/builtin/internal/bridge worker/builtin/internal/ipynb \
-	worker/builtin/internal/zmtp worker/builtin/internal/jupyter worker/builtin/internal/outputs supervisor/internal/editor
+	worker/builtin/internal/zmtp worker/builtin/internal/jupyter worker/builtin/internal/outputs \
+	supervisor/internal/editor supervisor/internal/control
 
 .DEFAULT_GOAL := check
 
@@ -60,6 +61,10 @@ verify-contract: ## docs/contract.md names the tests that prove it
 .PHONY: build
 build: ## Build holdfast and holdfast-worker into bin/
 	go build -o bin/ ./supervisor/cmd/holdfast ./worker/builtin/cmd/holdfast-worker
+
+.PHONY: man
+man: build ## Write the manual pages into bin/man/man1
+	bin/holdfast man bin/man/man1
 
 .PHONY: demo
 demo: build ## Kill a worker in the middle of a call and show what the client sees

@@ -53,8 +53,9 @@ func TestSUP15Watch(t *testing.T) {
 	h.Notify("notifications/cancelled", map[string]any{"requestId": json.RawMessage(slow.Token)})
 }
 
-// TestSUP15Lists: SUP-15. The status has what the client has seen of each list:
-// the same digest for the same list of another process, another one for another.
+// TestSUP15Lists: SUP-15. The status has what the client watches and what it has
+// seen of each list: the same digest for the same list of another process,
+// another one for another.
 func TestSUP15Lists(t *testing.T) {
 	h := named(t, "lists", t.TempDir())
 	type seen struct {
@@ -92,7 +93,11 @@ func TestSUP15Lists(t *testing.T) {
 	if three := lists()["tools"]; three.Items != one.Items+1 || three.Digest == one.Digest {
 		t.Errorf("another list is %+v and %+v", one, three)
 	}
-	if text := ask(t, "status", h.id()).stdout; !strings.Contains(text, strconv.Itoa(one.Items+1)+" tools, digest ") {
+	if f := h.Request("resources/subscribe", map[string]any{"uri": "test://watched"}).Wait(); f.Error != nil {
+		t.Fatalf("subscribe: %s", f.Raw)
+	}
+	text := ask(t, "status", h.id()).stdout
+	if !strings.Contains(text, strconv.Itoa(one.Items+1)+" tools, digest ") || !strings.Contains(text, "watches 1 of 128 resources") {
 		t.Errorf("for people:\n%s", text)
 	}
 }
