@@ -375,6 +375,11 @@ func TestSUP19Outdated(t *testing.T) {
 		if s := h.status(); s.Outdated || s.Worker.Outdated {
 			t.Errorf("the new server runs: %+v", s)
 		}
+		copyFile(t, harness.HoldfastWorker(t), filepath.Join(dir, "holdfast-worker"+exe()))
+		if s := h.status(); s.Outdated || s.Worker.Outdated == v.native {
+			t.Errorf("holdfast-worker's file is new: %+v", s)
+		}
+		h.swapTo(3)
 		copyFile(t, harness.Holdfast(t), holdfast)
 		if s := h.status(); !s.Outdated || s.Worker.Outdated {
 			t.Errorf("holdfast's file is new: %+v", s)

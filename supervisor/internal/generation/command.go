@@ -59,12 +59,13 @@ type resolved struct {
 	path string
 	args []string
 	file File // of the server: path, or what the bridge runs
+	own  File // of the process: path
 }
 
 func (c Command) resolve() (resolved, error) {
 	if c.Worker != "" {
 		path, file, err := c.resolveServer(c.Worker)
-		return resolved{path, c.Args, file}, err
+		return resolved{path, c.Args, file, file}, err
 	}
 	server, file, err := c.resolveServer(c.Args[0])
 	if err != nil {
@@ -74,7 +75,7 @@ func (c Command) resolve() (resolved, error) {
 	if err != nil {
 		return resolved{}, err
 	}
-	return resolved{bridge, append([]string{"bridge", "--", server}, c.Args[1:]...), file}, nil
+	return resolved{bridge, append([]string{"bridge", "--", server}, c.Args[1:]...), file, FileNow(bridge)}, nil
 }
 
 // resolveServer returns what to start for the server, and its executable as it

@@ -195,9 +195,9 @@ func (g *Generation) Takes(feature string) bool {
 func (g *Generation) Uptime() time.Duration { return time.Since(g.started) }
 
 // Outdated reports whether the executable has been replaced since the start
-// (SUP-19). A bridged server's is that of the server where it is a file of its
-// own, not a script's interpreter.
-func (g *Generation) Outdated() bool { return g.process.file.Replaced() }
+// (SUP-19): for a bridged server its own, where that is a file and not a
+// script's interpreter, or the bridge.
+func (g *Generation) Outdated() bool { return g.process.file.Replaced() || g.process.own.Replaced() }
 
 // Done is closed when the process has ended and its stderr is read.
 func (g *Generation) Done() <-chan struct{} { return g.process.drained }

@@ -38,7 +38,8 @@ type process struct {
 	mu      sync.Mutex
 	proc    *proc.Process // nil if it was never started
 	stdin   *os.File      // closing it tells the worker to end
-	file    File          // what was started
+	file    File          // what was started: the server
+	own     File          // the program of the process, which may be the bridge
 	stopped bool          // it must not be started any more
 	wire    int           // announced wire version, 0 before
 	printed bool          // something else came on stdout
@@ -78,7 +79,7 @@ func (p *process) start(pluginEnv []string) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.file = what.file
+	p.file, p.own = what.file, what.own
 	if p.stopped {
 		files.closeOurs()
 		return context.Canceled
