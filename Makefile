@@ -18,8 +18,7 @@ FUZZTIME ?= 50000x
 # users give are fuzzed for each change.
 FUZZED  ?= $(MODULES:%=%/...)
 PARSERS := internal/line internal/envelope worker worker/builtin/internal/bridge worker/builtin/internal/ipynb \
-	worker/builtin/internal/zmtp worker/builtin/internal/jupyter worker/builtin/internal/outputs \
-	supervisor/internal/editor supervisor/internal/control
+	worker/builtin/internal/zmtp worker/builtin/internal/jupyter worker/builtin/internal/outputs supervisor/internal/editor
 
 .DEFAULT_GOAL := check
 
