@@ -88,16 +88,15 @@ func (p painter) logLine(line []byte) string {
 			rest = append(rest, f.name+"="+f.short())
 		}
 	}
-	out := []string{at, p.paint(levelColours[level], fmt.Sprintf("%-5s", strings.ToUpper(level)))}
+	out := []string{oneLine(at), p.paint(levelColours[level], oneLine(fmt.Sprintf("%-5s", strings.ToUpper(level))))}
 	if printed[message] {
-		out = append(out, message+" |", text)
-	} else {
-		out = append(out, message)
+		message += " | " + text
 	}
+	out = append(out, oneLine(message))
 	if len(rest) > 0 {
-		out = append(out, p.paint(grey, strings.Join(rest, " ")))
+		out = append(out, p.paint(grey, oneLine(strings.Join(rest, " "))))
 	}
-	return oneLine(strings.Join(out, " "))
+	return strings.Join(out, " ")
 }
 
 func clock(stamp string) string {

@@ -199,7 +199,8 @@ func (p *page) exits(exits []supervise.Ended, all bool) {
 func (p *page) settings(settings map[string]control.Setting, all bool) {
 	label := "settings"
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		if set := settings[name]; all && set.Value != "" || set.Origin != config.OriginDefault {
+		set := settings[name]
+		if chosen := set.Origin != config.OriginDefault; name != "name" && (chosen || all && set.Value != "") {
 			p.row(label, fmt.Sprintf("%s %s (%s)", name, set.Value, set.Origin))
 			label = ""
 		}

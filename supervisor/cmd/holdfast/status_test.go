@@ -199,6 +199,11 @@ func TestLogLine(t *testing.T) {
 			t.Errorf("%s:\n%q, want\n%q", line, got, at+want)
 		}
 	}
+	const line = `{"level":"warn","time":"2026-11-29T12:00:00Z","msg":"\u001b[31mx","pid":7}`
+	want := at + " " + yellow + "WARN " + plain + " \ufffd[31mx " + grey + "pid=7" + plain
+	if got := (painter{true}).logLine([]byte(line)); got != want {
+		t.Errorf("in colours: %q, want %q", got, want)
+	}
 	for _, line := range []string{"", "no JSON", `["a"]`, `{"a":`} {
 		if got := (painter{}).logLine([]byte(line)); got != line {
 			t.Errorf("%q becomes %q", line, got)
