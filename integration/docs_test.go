@@ -1,19 +1,14 @@
 package integration
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-mcp/holdfast/integration/harness"
 	"github.com/holdfast-mcp/holdfast/protocol"
@@ -38,113 +33,6 @@ func blocks(text, language string) []string {
 	return found
 }
 
-// TestReadmeSnippet: the one Go snippet of README.md is a whole program that
-// builds as it stands there, and serves plain stdio without a supervisor.
-func TestReadmeSnippet(t *testing.T) {
-	snippets := blocks(readDoc(t, "README.md"), "go")
-	if len(snippets) != 1 {
-		t.Fatalf("README.md has %d Go snippets, want 1", len(snippets))
-	}
-	dir := t.TempDir()
-	source := filepath.Join(dir, "main.go")
-	if err := os.WriteFile(source, []byte(snippets[0]), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	// The overlay puts the snippet into a package that exists only for this
-	// build, where the workspace resolves its imports.
-	module := filepath.Join(harness.Workspace(t), "integration")
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{
-		filepath.Join(module, "readme_snippet", "main.go"): source,
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	overlayFile := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(overlayFile, overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	program := filepath.Join(dir, "snippet")
-	if runtime.GOOS == "windows" {
-		program += ".exe"
-	}
-	harness.Go(t, module, "build", "-overlay", overlayFile, "-o", program, "./readme_snippet")
-
-	c := harness.Start(t, harness.Config{Command: harness.Direct(program)})
-	c.Initialize()
-	if got := c.CallTool("greet", map[string]any{"name": "Ada"}).Text(t); got != "Hello, Ada!" {
-		t.Errorf("the snippet's tool says %q", got)
-	}
-}
-
-// TestReadmeConfigurations: the configurations that README.md shows are JSON
-// that clients understand, and start holdfast as it wants to be started.
-func TestReadmeConfigurations(t *testing.T) {
-	type entry struct {
-		Type, Command string
-		Args          []string
-		Env           map[string]string
-	}
-	type config struct {
-		MCPServers map[string]entry `json:"mcpServers"`
-		Servers    map[string]entry `json:"servers"`
-	}
-	var mcpServers, servers int
-	for _, block := range blocks(readDoc(t, "README.md"), "json") {
-		if !strings.Contains(block, `"command"`) {
-			continue
-		}
-		var c config
-		decoder := json.NewDecoder(strings.NewReader(block))
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&c); err != nil {
-			t.Errorf("%v in\n%s", err, block)
-		}
-		mcpServers += len(c.MCPServers)
-		servers += len(c.Servers)
-		for _, entries := range []map[string]entry{c.MCPServers, c.Servers} {
-			for name, e := range entries {
-				at := slices.Index(e.Args, "--")
-				if e.Command != "holdfast" || len(e.Args) < 3 || e.Args[0] != "run" || at < 1 || at == len(e.Args)-1 {
-					t.Errorf("entry %s does not start `holdfast run ... -- COMMAND`: %+v", name, e)
-				}
-			}
-		}
-	}
-	if mcpServers == 0 || servers == 0 {
-		t.Errorf("%d entries under mcpServers and %d under servers, want some of each", mcpServers, servers)
-	}
-}
-
-// TestReadmeOutcome: the example of an unknown outcome in README.md has the
-// shape that clients get.
-func TestReadmeOutcome(t *testing.T) {
-	for _, block := range blocks(readDoc(t, "README.md"), "json") {
-		if !strings.Contains(block, protocol.MetaError) {
-			continue
-		}
-		var shown struct {
-			Meta map[string]json.RawMessage `json:"_meta"`
-		}
-		if err := json.Unmarshal([]byte(block), &shown); err != nil {
-			t.Fatal(err)
-		}
-		var typed protocol.Error
-		decoder := json.NewDecoder(bytes.NewReader(shown.Meta[protocol.MetaError]))
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&typed); err != nil {
-			t.Fatal(err)
-		}
-		if typed.Kind != protocol.OutcomeUnknown || typed.Retryable != typed.Kind.Retryable() {
-			t.Errorf("the example is %s, retryable %v", typed.Kind, typed.Retryable)
-		}
-		if diff := cmp.Diff(compact(t, typed.ToolResult(false)), compact(t, []byte(block))); diff != "" {
-			t.Errorf("the example and what a client gets (-client +README.md):\n%s", diff)
-		}
-		return
-	}
-	t.Error("README.md shows no " + protocol.MetaError)
-}
-
 // compact returns a JSON text with its members in a fixed order.
 func compact(t *testing.T, text []byte) string {
 	t.Helper()
@@ -157,23 +45,6 @@ func compact(t *testing.T, text []byte) string {
 		t.Fatal(err)
 	}
 	return string(b)
-}
-
-// TestReadmeFlags: the table of flags in README.md and those of the program
-// are the same.
-func TestReadmeFlags(t *testing.T) {
-	flag := regexp.MustCompile("(?m)^\\| `--([a-z-]+)")
-	help := regexp.MustCompile(`(?m)^(?:      |  -\w, )--([a-z-]+)`)
-	documented := firstGroups(flag, readDoc(t, "README.md"))
-	text, err := exec.CommandContext(t.Context(), harness.Holdfast(t), "dev", "--help").Output() // it has those of run
-	if err != nil {
-		t.Fatal(err)
-	}
-	existing := firstGroups(help, string(text))
-	existing = slices.DeleteFunc(existing, func(name string) bool { return name == "help" })
-	if diff := cmp.Diff(existing, documented); diff != "" {
-		t.Errorf("flags of holdfast run and dev (-program +README.md):\n%s", diff)
-	}
 }
 
 func firstGroups(pattern *regexp.Regexp, text string) []string {
@@ -208,10 +79,24 @@ func TestProtocolDocument(t *testing.T) {
 	}
 }
 
-// TestLinks: files that the documents link to exist.
+// heading matches the headings of a Markdown text.
+var heading = regexp.MustCompile("(?m)^#+ (.+)$")
+
+// anchors returns the names by which the headings of a text can be linked to.
+func anchors(text string) []string {
+	text = regexp.MustCompile("(?ms)^ *```.*?^ *```$").ReplaceAllString(text, "")
+	dropped := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	var names []string
+	for _, title := range firstGroups(heading, text) {
+		names = append(names, strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(title), ""), " ", "-"))
+	}
+	return names
+}
+
+// TestLinks: files that the documents link to exist, and have the headings.
 func TestLinks(t *testing.T) {
 	top := harness.Workspace(t)
-	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+	link := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`)
 	documents, err := filepath.Glob(filepath.Join(top, "docs", "*.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -228,9 +113,19 @@ func TestLinks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, target := range firstGroups(link, string(b)) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(path), target)); err != nil {
+		for _, m := range link.FindAllStringSubmatch(string(b), -1) {
+			target, anchor := filepath.Join(filepath.Dir(path), m[1]), m[2]
+			if m[1] == "" {
+				target = path
+			}
+			there, err := os.ReadFile(target)
+			if info, e := os.Stat(target); e == nil && info.IsDir() {
+				err = nil
+			}
+			if err != nil {
 				t.Errorf("%s: %v", filepath.Base(path), err)
+			} else if anchor != "" && !slices.Contains(anchors(string(there)), anchor) {
+				t.Errorf("%s: %s has no heading #%s", filepath.Base(path), m[1], anchor)
 			}
 		}
 	}
