@@ -3,7 +3,7 @@ package session
 import "github.com/holdfast-mcp/holdfast/internal/envelope"
 
 // outcome says what becomes of a request whose link is lost after it was put
-// on the stream (the table in README.md).
+// on the stream (the table in docs/outcomes.md).
 type outcome uint8
 
 const (

@@ -388,7 +388,7 @@ func (s *Session) answerDown(r *request, out *Output) {
 }
 
 // Lost tells the session that a link is gone. Each of its requests is answered
-// or waits for the next link, as the table in README.md says; its time
+// or waits for the next link, as the table in docs/outcomes.md says; its time
 // in the queue begins now.
 func (s *Session) Lost(l Link, loss Loss, now time.Time, out *Output) {
 	if s.links[l] == nil {
