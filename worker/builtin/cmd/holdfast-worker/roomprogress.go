@@ -95,6 +95,9 @@ func (p *progress) end(c nbrun.Cell) {
 		took = fmt.Sprintf("%.1f s", c.Duration.Seconds())
 	}
 	fmt.Fprintf(p.out, "%4s %s %8s  %s\n", count, p.paint(c), took, firstLine(c.Source, 60))
+	if c.Cut {
+		fmt.Fprintln(p.out, "     some of its output is missing")
+	}
 	if c.State != nbrun.Failed {
 		return
 	}

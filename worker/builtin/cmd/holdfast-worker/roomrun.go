@@ -75,6 +75,8 @@ func roomRunCommand(environ []string, stderr *os.File) *cobra.Command {
 	flags.BoolVar(&input, "allow-input", false, "let cells ask for input, which is read from stdin")
 	flags.StringVar(&config.Output, "output", "", "file to save the results in (default: FILE)")
 	flags.BoolVar(&inPlace, "inplace", false, "save the results in FILE, as without --output")
+	flags.BoolVar(&config.IPC, "ipc", false, "speak to the kernel by files instead of local ports, where it can: other users of\n"+
+		"the machine cannot read the output, of which some may get lost when the machine is overloaded")
 	flags.BoolVar(&asJSON, "json", false, "print the results as one JSON object")
 	cmd.MarkFlagsMutuallyExclusive("output", "inplace")
 	return cmd

@@ -85,7 +85,7 @@ func TestRoomRun(t *testing.T) {
 		"error":       {[]string{"1/0", "2"}, nil, 1, []string{"error", "ZeroDivisionError: division by zero", "cancelled", "1 error, 1 cancelled"}, "", "ZeroDivisionError"},
 		"allowed":     {[]string{"1/0", "2"}, []string{"--allow-errors"}, 0, []string{"error", "done"}, "", `"2"`},
 		"timeout":     {[]string{"import time; time.sleep(100)"}, []string{"--timeout", "1s"}, 1, []string{"error", "timeout: KeyboardInterrupt"}, "", "KeyboardInterrupt"},
-		"died":        {[]string{"import os; os._exit(3)"}, nil, 1, []string{"error", "     kernel died: exit code 3"}, "", ""},
+		"died":        {[]string{"import os; os._exit(3)"}, []string{"--ipc"}, 1, []string{"error", "some of its output is missing", "     kernel died: exit code 3"}, "", ""},
 		"no kernel":   {[]string{"1"}, []string{"--kernel", "cobol"}, 2, []string{"1 cancelled"}, `no kernel named "cobol": installed are`, ""},
 		"two places":  {[]string{"1"}, []string{"--inplace", "--output", "x"}, 2, nil, "inplace", ""},
 		"bad timeout": {[]string{"1"}, []string{"--timeout", "-1s"}, 2, nil, "negative", ""},

@@ -28,6 +28,7 @@ func (k *Kernel) read(socket int, take func(m Message, header json.RawMessage)) 
 			k.forged.Add(1)
 			continue
 		}
+		k.ledger.note(m.id)
 		take(m, header)
 	}
 }

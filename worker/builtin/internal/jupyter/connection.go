@@ -3,6 +3,7 @@ package jupyter
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -128,11 +129,18 @@ func (c *connection) endpoint(socket int) string {
 
 func (c *connection) remove() { os.RemoveAll(c.dir) }
 
+// The ports that kernels get. They are below those that systems give to
+// outgoing connections, of which one could come between.
+const (
+	lowestPort  = 10_000
+	highestPort = 29_999
+)
+
 // freePorts returns ports of the loopback that nobody listens on. Someone else
-// may take one before the kernel does, which then ends and is started again.
+// may take one before the kernel does, which is then started again.
 func freePorts() (ports [sockets]int, err error) {
 	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := listenAnywhere()
 		if err != nil {
 			return ports, fmt.Errorf("find a port: %w", err)
 		}
@@ -140,4 +148,14 @@ func freePorts() (ports [sockets]int, err error) {
 		ports[i] = l.Addr().(*net.TCPAddr).Port
 	}
 	return ports, nil
+}
+
+func listenAnywhere() (l net.Listener, err error) {
+	for range 100 {
+		port := lowestPort + rand.IntN(highestPort-lowestPort+1)
+		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			return l, nil
+		}
+	}
+	return nil, err
 }

@@ -26,7 +26,9 @@
 // An execution ends with the reply of the kernel and its idle status. If the
 // kernel ends before, all that it had said is received first, then the result
 // is [Died]. No output is lost at a reader that stalls (ROOM-8): what a kernel
-// says is taken from its sockets at once and kept by package zmtp.
+// says is taken from its sockets at once and kept by package zmtp. A kernel on a
+// starved machine may drop output before it is sent; of ipykernel, whose
+// messages can be counted, that is told by [Result.Cut].
 //
 // Messages are signed with HMAC-SHA256. Those with a wrong signature are
 // dropped and counted.

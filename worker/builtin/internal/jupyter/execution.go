@@ -12,6 +12,10 @@ import (
 // idle status, the other one is waited for while nothing else comes.
 const tailTime = 5 * time.Second
 
+// answerTime is how long a message may take longer than the idle status that
+// was sent after it, on another channel.
+const answerTime = 100 * time.Millisecond
+
 // Outcome is how an execution ended.
 type Outcome string
 
@@ -48,7 +52,8 @@ type Result struct {
 	Count *int
 	// EName and EValue name the error of a failed execution.
 	EName, EValue string
-	// Cut tells that the end of the output was not seen.
+	// Cut tells that some of the output is missing: its end was not seen, or
+	// the kernel has dropped some of it.
 	Cut bool
 	// Err is the [*EndError] of a kernel that died.
 	Err error
@@ -73,6 +78,9 @@ type Execution struct {
 	replied bool
 	idle    bool
 	settled bool // nothing more is to come
+
+	last      string // id of the idle status
+	accounted bool
 }
 
 // Execute sends code to the kernel, which executes it when all that was sent
@@ -112,7 +120,7 @@ func (e *Execution) Next(ctx context.Context) (Message, error) {
 		select {
 		case m := <-e.messages:
 			if m.Type == "status" && statusOf(m.Content) == "idle" {
-				e.idle = true
+				e.idle, e.last = true, m.id
 			}
 			return m, nil
 		case m := <-e.reply:
@@ -130,8 +138,30 @@ func (e *Execution) Next(ctx context.Context) (Message, error) {
 			return Message{}, context.Cause(ctx)
 		}
 	}
+	e.account(ctx)
 	e.Leave()
 	return Message{}, io.EOF
+}
+
+// account looks whether all messages up to the idle status have come. Answers
+// to other requests may still be on their way through another channel.
+func (e *Execution) account(ctx context.Context) {
+	if e.accounted {
+		return
+	}
+	e.accounted = true
+	timer := time.NewTimer(answerTime)
+	defer timer.Stop()
+	if e.kernel.ledger.missing(e.last) > 0 {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	if e.kernel.ledger.missing(e.last) > 0 {
+		e.result.Cut = true
+		e.kernel.ledger.settle(e.last)
+	}
 }
 
 // over reports whether nothing more is to come.

@@ -45,11 +45,15 @@ type Config struct {
 	// Heartbeat is the time between two heartbeats, 5 s by default. A kernel
 	// that answers none of three is ended.
 	Heartbeat time.Duration
+	// IPC makes the kernel's sockets files that only this user can reach, if
+	// the kernel is known to be able to and the path is short enough. They hold
+	// less than those of tcp, where another user of the machine can read the
+	// output: a kernel on a machine that is overloaded loses output sooner.
+	IPC bool
 	// Memory is how many bytes of output are kept in memory for a reader that
 	// stalls, 8 MiB by default. More are kept in a temporary file.
 	Memory int
 
-	tcp   bool                         // even where ipc is possible
 	ports func() ([sockets]int, error) // freePorts
 }
 
@@ -89,6 +93,7 @@ type Kernel struct {
 	closing sync.Once
 	asked   atomic.Bool // to shut down
 	forged  atomic.Int64
+	ledger  ledger
 	beating chan struct{} // closed when the first heartbeat was answered
 	handing atomic.Bool   // the output reader waits for an execution to be read
 

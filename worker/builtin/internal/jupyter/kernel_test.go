@@ -23,7 +23,7 @@ func TestStart(t *testing.T) {
 	spec := pythonSpec(t)
 	spec.Env = map[string]string{"FROM_SPEC": "<${OUTER}> $$ ${MISSING}"}
 	dir := t.TempDir()
-	k := startKernel(t, Config{Spec: spec, Dir: dir, Env: []string{"OUTER=value", "PYTHONEXECUTABLE=x"}})
+	k := startKernel(t, Config{Spec: spec, IPC: true, Dir: dir, Env: []string{"OUTER=value", "PYTHONEXECUTABLE=x"}})
 
 	info, err := os.Stat(k.connection.file)
 	if err != nil || info.Mode().Perm() != 0o600 && runtime.GOOS != "windows" {
@@ -362,10 +362,16 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// ROOM-7: a kernel that does not speak ipc is reached by tcp, and one whose
-// ports were taken gets others.
+// ROOM-7: a kernel that does not speak ipc is reached by tcp, also one of
+// which that was expected, and one whose ports were taken gets others.
 func TestTransports(t *testing.T) {
-	k := startKernel(t, Config{Spec: fakeSpec(t, "tcp-only")})
+	k := startKernel(t, Config{Spec: fakeSpec(t, "plain"), IPC: true})
+	if k.connection.transport != "tcp" {
+		t.Errorf("transport %s", k.connection.transport)
+	}
+	spec := fakeSpec(t, "tcp-only")
+	spec.Argv = append(spec.Argv, "ipykernel")
+	k = startKernel(t, Config{Spec: spec, IPC: true})
 	if k.connection.transport != "tcp" {
 		t.Errorf("transport %s", k.connection.transport)
 	}
@@ -379,7 +385,7 @@ func TestTransports(t *testing.T) {
 	defer l.Close()
 	taken := l.Addr().(*net.TCPAddr).Port
 	tries := 0
-	k = startKernel(t, Config{Spec: pythonSpec(t), tcp: true, ports: func() ([sockets]int, error) {
+	k = startKernel(t, Config{Spec: pythonSpec(t), ports: func() ([sockets]int, error) {
 		ports, err := freePorts()
 		if tries++; tries == 1 {
 			ports[iopub] = taken

@@ -212,6 +212,15 @@ func (s *Spec) interruptMode() string {
 	return s.InterruptMode
 }
 
+// speaksIPC reports whether the kernel is one that is known to listen on Unix
+// sockets where its connection file says. Others know only tcp, or take another
+// name for the socket and are never found.
+func (s *Spec) speaksIPC() bool {
+	return slices.ContainsFunc(s.Argv, func(arg string) bool {
+		return strings.HasPrefix(arg, "ipykernel") || strings.HasPrefix(arg, "IRkernel::")
+	})
+}
+
 // settleTime is how long output may come after the idle status, which by the
 // protocol is the last. Deno sends them by different tasks.
 func (s *Spec) settleTime() time.Duration {

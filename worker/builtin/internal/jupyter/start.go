@@ -22,6 +22,9 @@ const (
 	dialPause = 5 * time.Millisecond
 	// dialTime bounds one try: who accepts and says nothing is no kernel.
 	dialTime = 2 * time.Second
+	// bindTime is how long after the first of its sockets the others may come. A
+	// kernel that does not get a port may live on without it.
+	bindTime = 5 * time.Second
 	// probePause is when a kernel that has not answered is asked again.
 	probePause = 500 * time.Millisecond
 	// hearTime is how long, after its first answer, a kernel's status is waited
@@ -39,14 +42,14 @@ var kinds = [sockets]zmtp.Kind{shell: zmtp.Dealer, iopub: zmtp.Sub, stdin: zmtp.
 // Start starts a kernel and waits until it is ready: until it has answered on
 // its channels and its output is heard. Its error is a [*StartError].
 //
-// A kernel that ends before that is started again where it could be the fault
-// of the transport: by tcp instead of ipc, which not all kernels know, and with
-// other ports if one was taken.
+// A kernel that ends before it is ready is started again where it could be the
+// fault of the transport: by tcp instead of ipc, and with other ports if one was
+// taken.
 func Start(ctx context.Context, config Config) (*Kernel, error) {
 	config = config.withDefaults()
 	ctx, cancel := context.WithTimeoutCause(ctx, config.StartTimeout, ErrNotReady)
 	defer cancel()
-	for try, ipc := 1, !config.tcp; ; try++ {
+	for try, ipc := 1, config.IPC && config.Spec.speaksIPC(); ; try++ {
 		k, where, err := start(ctx, config, ipc)
 		switch {
 		case err == nil || try == portTries:
@@ -198,16 +201,19 @@ func (k *Kernel) abort() []string {
 
 // connect connects to all sockets, output first, so that nothing is missed.
 func (k *Kernel) connect(ctx context.Context) error {
+	var first time.Time // when the first one was there
 	for _, socket := range []int{iopub, shell, control, stdin, heartbeat} {
 		for k.conns[socket] == nil {
 			try, cancel := context.WithTimeout(ctx, dialTime)
 			c, err := zmtp.Dial(try, k.connection.endpoint(socket), kinds[socket], k.socketOptions(socket))
 			cancel()
 			if err == nil {
-				k.conns[socket] = c
+				if k.conns[socket] = c; socket == iopub {
+					first = time.Now()
+				}
 				break
 			}
-			if k.connection.transport == "tcp" && foreign(err) && ctx.Err() == nil {
+			if k.connection.transport == "tcp" && ctx.Err() == nil && (foreign(err) || socket != iopub && time.Since(first) > bindTime) {
 				return fmt.Errorf("%w: %w", ErrPort, err)
 			}
 			timer := time.NewTimer(dialPause)

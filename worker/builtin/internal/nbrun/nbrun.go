@@ -61,6 +61,8 @@ type Config struct {
 	Timeout time.Duration
 	// AllowErrors goes on behind cells that fail.
 	AllowErrors bool
+	// IPC keeps the output from other users of the machine, see package jupyter.
+	IPC bool
 	// Env is the environment that the kernel is searched and started in.
 	Env []string
 	// Interrupt stops the run with what it receives.
@@ -111,7 +113,7 @@ type Cell struct {
 	// kernel ended.
 	EName  string `json:"ename,omitempty"`
 	EValue string `json:"evalue,omitempty"`
-	// Cut tells that some output may be missing.
+	// Cut tells that some output is missing.
 	Cut bool `json:"output_incomplete,omitempty"`
 
 	Source string `json:"-"`

@@ -118,7 +118,7 @@ func (r *run) start(ctx context.Context, spec *jupyter.Spec) (*jupyter.Kernel, e
 		case <-ctx.Done():
 		}
 	}()
-	return jupyter.Start(ctx, jupyter.Config{Spec: spec, Dir: dir, Env: r.config.Env, ParentDeath: true})
+	return jupyter.Start(ctx, jupyter.Config{Spec: spec, Dir: dir, Env: r.config.Env, IPC: r.config.IPC, ParentDeath: true})
 }
 
 func (r *run) begin(t *task) {
@@ -133,12 +133,12 @@ func (r *run) cell(ctx context.Context, t *task) error {
 	allowed := r.config.AllowErrors || t.raises
 	e, err := r.kernel.Execute(ctx, jupyter.Request{Code: t.Source, GoOn: allowed, Input: r.config.Input})
 	switch {
+	case err == nil:
+		return r.follow(ctx, e, t, allowed)
 	case ctx.Err() != nil:
 		r.over = true
-	case err != nil:
-		r.fail(t, ReasonDied, "", err.Error())
 	default:
-		return r.follow(ctx, e, t, allowed)
+		r.fail(t, ReasonDied, "", err.Error())
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func FuzzPeer(f *testing.F) {
 		socket := peerOf{Reader: bytes.NewReader(raw)}
 		c := &Conn{
 			kind: Sub, options: Options{MaxMessage: limit}, net: socket, in: bufio.NewReader(socket),
-			spool: newSpool(dir, 1<<30), done: make(chan struct{}), sending: make(chan struct{}, 1),
+			spool: newSpool(dir, 1<<30, nil), done: make(chan struct{}), sending: make(chan struct{}, 1),
 		}
 		if err := c.shakeHands(); err != nil {
 			expected(t, err)
@@ -96,7 +96,7 @@ func FuzzMessage(f *testing.F) {
 		if err != nil || !equal(got, m) {
 			t.Fatalf("read %d frames, %v", len(got), err)
 		}
-		s := newSpool(dir, 0)
+		s := newSpool(dir, 0, func(err error) { t.Error(err) })
 		defer s.discard()
 		if err := s.put(m); err != nil {
 			t.Fatal(err)

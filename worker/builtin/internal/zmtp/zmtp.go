@@ -56,8 +56,8 @@ var (
 	ErrRefused = errors.New("zmtp: refused by the peer")
 	// ErrTooLarge is returned when a message is larger than the limit.
 	ErrTooLarge = errors.New("zmtp: message too large")
-	// ErrSpool is returned when messages could not be put aside; those put
-	// aside before are received first.
+	// ErrSpool is returned when messages could not be put aside; those that had
+	// arrived are received first.
 	ErrSpool = errors.New("zmtp: put messages aside")
 	// ErrEndpoint is returned when an endpoint is neither tcp:// nor ipc://.
 	ErrEndpoint = errors.New("zmtp: unknown kind of endpoint")
@@ -138,10 +138,10 @@ func Dial(ctx context.Context, endpoint string, kind Kind, options Options) (*Co
 	c := &Conn{
 		kind: kind, options: options, net: socket,
 		in:      bufio.NewReaderSize(socket, 64<<10),
-		spool:   newSpool(options.Dir, options.Memory),
 		done:    make(chan struct{}),
 		sending: make(chan struct{}, 1),
 	}
+	c.spool = newSpool(options.Dir, options.Memory, c.stop)
 	release := context.AfterFunc(ctx, func() { _ = socket.SetDeadline(time.Unix(1, 0)) })
 	err = c.shakeHands()
 	if !release() && err == nil {
