@@ -131,7 +131,7 @@ func (l *Listing) Add(kind Kind, result []byte) (cursor []byte, err error) {
 	}
 	l.keep(result, list)
 	next, ok := envelope.Find(result, "nextCursor")
-	if !ok || len(next.Of(result)) < 2 || next.Of(result)[0] != '"' {
+	if !ok || len(next.Of(result)) <= 2 || next.Of(result)[0] != '"' { // clients take an empty one for none
 		l.Complete = true
 		return nil, nil
 	}

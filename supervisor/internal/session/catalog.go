@@ -38,6 +38,8 @@ type view struct {
 	// seen is what the client got, nil if it never asked; cursor continues it.
 	seen   *catalog.Listing
 	cursor string
+	// mixed: a page of it was not of the worker that served then.
+	mixed bool
 	// whole is the last list that the client got to its end, nil if that is seen:
 	// it keeps that one when it gives up a later one in the middle.
 	whole *catalog.Listing
@@ -106,10 +108,7 @@ func (s *Session) learnList(kind catalog.Kind, r *request, result []byte, out *O
 		// client may ask for it by itself, if it was told before.
 		v.dirty, v.later = true, true
 	}
-	cursor := ""
-	if span, ok := envelope.Find(r.params, "cursor"); ok {
-		cursor = string(span.Of(r.params))
-	}
+	cursor := cursorIn(r.params, "cursor")
 	if kind == catalog.Tools {
 		s.learnSchemas(r.link, cursor == "", result)
 	}
@@ -118,7 +117,7 @@ func (s *Session) learnList(kind catalog.Kind, r *request, result []byte, out *O
 		if v.seen != nil && v.seen.Complete {
 			v.whole = v.seen
 		}
-		v.seen, v.told = new(catalog.Listing), nil
+		v.seen, v.told, v.mixed = new(catalog.Listing), nil, false
 	case v.seen == nil || v.seen.Complete || cursor != v.cursor:
 		return // a page out of order says nothing new
 	}
@@ -131,7 +130,8 @@ func (s *Session) learnList(kind catalog.Kind, r *request, result []byte, out *O
 	if v.seen.Complete {
 		v.whole = nil
 	}
-	if v.seen.Complete && r.link != 0 && r.link == s.serving {
+	v.mixed = v.mixed || r.link == 0 || r.link != s.serving
+	if v.seen.Complete && !v.mixed {
 		s.rememberList(kind, v.seen, out)
 	}
 }
@@ -164,14 +164,26 @@ const maxCursors = 4096
 
 // learnCursor notes which link gave a cursor (CAT-5).
 func (s *Session) learnCursor(from Link, result []byte) {
-	span, ok := envelope.Find(result, "nextCursor")
-	if !ok {
+	cursor := cursorIn(result, "nextCursor")
+	if cursor == "" {
 		return
+	}
+	if _, known := s.cursors[cursor]; known && from != s.serving {
+		return // it may be of the serving one as well
 	}
 	if len(s.cursors) >= maxCursors {
 		clear(s.cursors)
 	}
-	s.cursors[string(span.Of(result))] = from
+	s.cursors[cursor] = from
+}
+
+// cursorIn returns the raw cursor in params or a result, "" if there is none.
+func cursorIn(value []byte, member string) string {
+	span, ok := envelope.Find(value, member)
+	if !ok || string(span.Of(value)) == "null" || string(span.Of(value)) == `""` {
+		return ""
+	}
+	return string(span.Of(value))
 }
 
 // staleCursor reports whether r asks for a page that another link has promised.
@@ -179,11 +191,7 @@ func (s *Session) staleCursor(r *request) bool {
 	if _, ok := catalog.OfMethod(r.method); !ok {
 		return false
 	}
-	span, ok := envelope.Find(r.params, "cursor")
-	if !ok {
-		return false
-	}
-	from, known := s.cursors[string(span.Of(r.params))]
+	from, known := s.cursors[cursorIn(r.params, "cursor")]
 	return known && from != s.serving
 }
 

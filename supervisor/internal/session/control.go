@@ -103,7 +103,7 @@ func (s *Session) withControls(result []byte) []byte {
 	if !s.limits.Controls {
 		return result
 	}
-	if cursor, more := envelope.Find(result, "nextCursor"); more && cursor.Of(result)[0] == '"' {
+	if cursorIn(result, "nextCursor") != "" {
 		return result
 	}
 	list, ok := envelope.Find(result, catalog.Tools.Member())

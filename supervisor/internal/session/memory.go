@@ -152,7 +152,7 @@ func (s *Session) answerList(r *request, out *Output) bool {
 	if !r.modern && (s.told.initialize == nil || s.told.pending != nil) {
 		return false // the answer to initialize comes first
 	}
-	if _, paged := envelope.Find(r.params, "cursor"); paged {
+	if cursorIn(r.params, "cursor") != "" {
 		return false
 	}
 	s.forget(r)

@@ -238,8 +238,7 @@ func (s *Session) answer(r *request, line, payload []byte, env envelope.Envelope
 func (s *Session) oursInLine(r *request, line, payload []byte, env envelope.Envelope) []byte {
 	result := env.Result.Of(payload)
 	if r.method == methodToolsList {
-		_, more := envelope.Find(r.params, "cursor")
-		s.learnNames(!more, result)
+		s.learnNames(cursorIn(r.params, "cursor") == "", result)
 	}
 	if ours := s.withOurs(r.method, result); len(ours) != len(result) {
 		return resultLine(r.id, ours)
@@ -293,9 +292,7 @@ func answerLine(r *request, payload []byte, out *Output) ([]byte, envelope.Envel
 // seen.
 func (s *Session) learn(r *request, result []byte, out *Output) {
 	if kind, ok := catalog.OfMethod(r.method); ok {
-		if r.link == s.serving {
-			s.learnCursor(r.link, result)
-		}
+		s.learnCursor(r.link, result)
 		s.learnList(kind, r, result, out)
 	}
 	if r.modern {
