@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"time"
 
@@ -241,6 +242,7 @@ func (s *Session) checkLists(l *link, out *Output) {
 			v.live, v.again = list, false
 			s.compare(kind, v, out)
 		default:
+			v.dirty = true // a check that fails is tried again
 			s.check(kind, out)
 		}
 	}
@@ -373,7 +375,7 @@ func (v *view) due() time.Time {
 
 // failed ends a check without a result.
 func (v *view) failed() {
-	v.live, v.dirty = nil, v.dirty || v.again
+	v.live, v.dirty, v.later = nil, v.dirty || v.again, true
 	v.quiet = min(2*v.quiet, maxQuiet)
 }
 
@@ -451,6 +453,7 @@ func (s *Session) checkDue(now time.Time, out *Output) {
 		switch {
 		case v.live != nil:
 			if passed(&v.late, now, checkPatience) {
+				maps.DeleteFunc(s.own, func(_ uint64, call ownCall) bool { return call.list == v.live })
 				v.failed()
 			}
 		case v.dirty && s.serving != 0:

@@ -68,6 +68,8 @@ func (s *Session) listenChanged(of Link, holder lease.Holder, method string) {
 	if l == nil {
 		return
 	}
+	var lists lease.Lists
+	compared := false
 	for k := range s.views {
 		kind := catalog.Kind(k)
 		if kind.Changed() != method {
@@ -76,14 +78,13 @@ func (s *Session) listenChanged(of Link, holder lease.Holder, method string) {
 		if l.listing != nil {
 			l.listing.changed[k] = true
 		}
-		if l.phase != serving {
-			continue
+		lists |= listsOf(kind)
+		if l.phase == serving && s.views[k].seen != nil {
+			s.views[k].dirty, compared = true, true
 		}
-		if s.views[k].seen == nil {
-			s.watched.table.Changed(holder, listsOf(kind))
-		} else {
-			s.views[k].dirty = true
-		}
+	}
+	if l.phase == serving && !compared { // the client has none that could be the same
+		s.watched.table.Changed(holder, lists)
 	}
 }
 
