@@ -199,7 +199,7 @@ func (s *Session) staleCursor(r *request) bool {
 // listFirst asks a candidate for the lists that the client has seen, before it
 // serves.
 func (s *Session) listFirst(to Link, l *link, out *Output) {
-	if s.told.initialize != nil && s.told.initialized == nil || s.told.initialize == nil && !s.modern.discovered {
+	if s.told.initialize != nil && s.told.initialized == nil || s.told.initialize == nil && s.modern.version == "" {
 		return
 	}
 	for k := range s.views {

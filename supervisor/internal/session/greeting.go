@@ -149,7 +149,7 @@ func (s *Session) greet(r *request, out *Output) {
 // settleProbe answers a server/discover ahead of the worker. What the worker
 // says later is only learnt from.
 func (s *Session) settleProbe(r *request, why string, out *Output) {
-	if s.memory.Discover != nil {
+	if s.memory.Discover != nil && metaFault(r.params) == nil {
 		out.line(resultLine(r.id, s.offeringControls(s.memory.Discover)))
 		s.discovered(r, s.memory.Discover)
 	} else {
@@ -226,10 +226,25 @@ func (s *Session) knowsLegacy() bool {
 // initialize.
 func (s *Session) discovered(r *request, result []byte) {
 	s.modern.discovered = true
-	s.modern.version = s.shape.Version
-	s.modern.meta = plainMeta(r.params)
+	s.speaks(r)
 	if s.told.initialize == nil {
 		s.told.offers = offersOf(s.offeringControls(result))
+	}
+}
+
+// speaks notes in which version a client of the modern era asks, and what it
+// says of itself: by a request that is valid, or that a worker has accepted.
+func (s *Session) speaks(r *request) {
+	version, _ := envelope.Find(r.params, "_meta", metaVersion)
+	s.modern.version, s.modern.meta = text(version.Of(r.params)), plainMeta(r.params)
+}
+
+// learnEra notes that a worker has served a client that does without initialize,
+// and that did not ask before whether it may. A worker that refuses to say what
+// it speaks cannot be compared with later ones.
+func (s *Session) learnEra(r *request) {
+	if s.told.initialize == nil && s.modern.version == "" && s.links[r.link].probe != probeRefused {
+		s.speaks(r)
 	}
 }
 

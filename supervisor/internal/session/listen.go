@@ -48,9 +48,8 @@ func (s *Session) listen(r *request, out *Output) {
 		s.put(r, s.serving, out) // the worker says what is wrong
 		return
 	}
-	s.modern.meta = plainMeta(r.params)
-	if s.modern.version == "" {
-		s.modern.version = s.shape.Version
+	if metaFault(r.params) == nil {
+		s.speaks(r)
 	}
 	s.watched.listens[lease.Holder(r.number)] = r
 	lists, uris := filterOf(wanted.Of(r.params))

@@ -93,7 +93,7 @@ func shapeOf(r *request) (Shape, bool) {
 // may fall back from server/discover to initialize.
 func (s *Session) recalls(r *request, out *Output) bool {
 	greets := r.method == methodInitialize || r.method == methodDiscover
-	if s.told.initialize != nil || s.shaped && !greets {
+	if s.told.initialize != nil || s.shaped && !greets || metaFault(r.params) != nil {
 		return false
 	}
 	shape, ok := shapeOf(r)

@@ -89,8 +89,7 @@ func (s *Session) takeStock(to Link, l *link, out *Output) {
 // mustAgree reports whether a link has to be asked whether it speaks the version
 // of a client that does without initialize.
 func (s *Session) mustAgree(l *link) bool {
-	modern := s.modern.discovered || len(s.watched.listens) > 0
-	return modern && s.told.initialize == nil && s.told.pending == nil && l.probe != probeAccepted
+	return s.modern.version != "" && s.told.initialize == nil && s.told.pending == nil && l.probe != probeAccepted
 }
 
 // standby makes a link that has been told all one that could serve.

@@ -42,6 +42,7 @@ func (s *Session) validated(ask lease.Ask, a asking, payload []byte, env envelop
 		s.act(s.watched.table.Refuse(ask, lease.Refusal{}), out)
 		return
 	}
+	s.speaks(r)
 	s.links[a.link].serverInfo = serverInfo(result)
 	s.act(s.watched.table.Accept(ask, grantOf(result, r.params)), out)
 }

@@ -297,6 +297,7 @@ func (s *Session) learn(r *request, result []byte, out *Output) {
 	}
 	if r.modern {
 		s.openChain(r.link, result)
+		s.learnEra(r)
 	}
 	switch r.method {
 	case methodInitialize:
