@@ -199,13 +199,16 @@ func (s *Session) expect(r *request) {
 	}
 }
 
-// mute forgets a cancelled request whose id the client uses again: a late
-// answer to it would be taken for one to the new request.
+// mute keeps the late answer to a cancelled request from a client that uses its
+// id again: it would be taken for one to the new request.
 func (s *Session) mute(key string) {
 	for _, number := range s.forlorn {
 		if r := s.sent[number]; r != nil && r.gone && r.key == key {
-			s.forget(r)
+			r.answered = true
 		}
+	}
+	for _, r := range s.watched.listens {
+		r.answered = r.answered || r.gone && r.key == key
 	}
 }
 
@@ -358,6 +361,10 @@ func (s *Session) receiveCancel(line []byte, env envelope.Envelope, out *Output)
 	s.release(r)
 	s.forlornly(r)
 	out.frame(r.link, Cancel, number, line)
+	if l := s.links[r.link]; isProbe(r) && l.probe == probeOpen {
+		l.unheard = true
+		s.flush(out)
+	}
 }
 
 // receiveAnswer passes the client's answer to the worker that asked. Answers

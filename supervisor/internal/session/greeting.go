@@ -201,10 +201,10 @@ func (s *Session) unproven(r *request) bool {
 // prove asks the serving link for that sign, unless the client has done so.
 func (s *Session) prove(out *Output) {
 	l := s.links[s.serving]
-	if l.probe != notProbed {
+	if l.probe != notProbed && !l.unheard {
 		return
 	}
-	l.probe = probeOpen
+	l.probe, l.unheard = probeOpen, false
 	n := s.number()
 	s.own[n] = ownCall{link: s.serving, method: methodDiscover}
 	meta := s.modern.meta

@@ -99,6 +99,7 @@ func composeFilter(lists lease.Lists, uris []string) []byte {
 // askListen puts a listen on a side link of its own.
 func (s *Session) askListen(a lease.AskListen, out *Output) {
 	r := s.watched.listens[a.Holder]
+	r.stranded = false
 	s.lastSide++
 	on := firstSide + s.lastSide
 	sd := &side{parent: s.target(a.Candidate), ask: a.Ask, holder: a.Holder, number: r.number, first: a.First}
@@ -137,20 +138,21 @@ func (s *Session) sideNotification(sd *side, payload []byte, env envelope.Envelo
 		return // meant for sessions of the initialize era
 	}
 	switch {
+	case env.Method == noteAcknowledged && sd.open: // it was before
 	case env.Method == noteAcknowledged:
 		sd.open = true
-		if granted, ok := envelope.Find(params, "notifications"); ok {
-			lists, uris := filterOf(granted.Of(params))
-			if sd.first && r != nil {
-				r.reply = payload
-			}
-			s.act(s.watched.table.Accept(sd.ask, lease.Grant{Lists: lists, URIs: uris}), out)
+		granted, _ := envelope.Find(params, "notifications")
+		lists, uris := filterOf(granted.Of(params))
+		if sd.first && r != nil {
+			s.speaks(r)
+			r.reply = payload
 		}
+		s.act(s.watched.table.Accept(sd.ask, lease.Grant{Lists: lists, URIs: uris}), out)
 	case env.Method == noteUpdated:
 		s.updated(sd.holder, params, nil, out)
 	case isListChanged(env.Method):
 		s.listenChanged(sd.parent, sd.holder, env.Method)
-	case r != nil:
+	case r != nil && !r.gone:
 		if span, ok := envelope.Find(params, "_meta", subscriptionKey); ok {
 			payload = envelope.Splice(payload, within(env.Params, span), r.id)
 		}
@@ -224,6 +226,9 @@ func (s *Session) SideLost(n Link, out *Output) {
 		s.act(s.watched.table.Finished(sd.ask), out)
 	case l == nil:
 	case l.dropped >= maxDropped:
+		if r := s.watched.pending[sd.number]; r != nil {
+			r.stranded = true
+		}
 		out.warn("a worker closes the sessions of its listens: they wait for the next one", methodListen, nil)
 	default:
 		l.dropped++

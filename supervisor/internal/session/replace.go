@@ -141,6 +141,7 @@ func (s *Session) Retire(l Link, out *Output) {
 	case old == nil || old.phase == draining:
 	case l == s.serving:
 		s.loseLeases(l, out)
+		s.takeBackWatched(l)
 		s.serving, old.phase = 0, draining
 		out.frame(l, Drain, 0, nil)
 	default:
@@ -492,8 +493,16 @@ func (s *Session) Unsent(number uint64, out *Output) {
 		s.act(s.watched.table.Refuse(ask, lease.Refusal{}), out)
 		return
 	}
+	if call, ok := s.own[number]; ok && s.links[call.link] != nil {
+		delete(s.own, number)
+		s.ownAnswer(call, s.links[call.link], errorLine(strconv.AppendUint(nil, number, 10), full.RPC()), out)
+		return
+	}
 	if r == nil {
 		return
+	}
+	if l := s.links[r.link]; l != nil && isProbe(r) && l.probe == probeOpen {
+		l.probe = notProbed
 	}
 	s.forget(r)
 	s.refuse(r, full, out)

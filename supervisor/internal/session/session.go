@@ -151,6 +151,7 @@ type request struct {
 
 	reply        []byte // worker's answer, until the table of what is watched decides
 	acknowledged bool   // of a listen: it is open
+	stranded     bool   // of a listen: its worker takes none, the next one may
 }
 
 // item is an entry of the queue: a request, or a notification that must not
@@ -189,6 +190,7 @@ type link struct {
 	ready      bool // its worker has been told the client's initialized
 	spoke      bool // its worker has answered something but a probe
 	probe      probed
+	unheard    bool                 // the client has cancelled that: it may never be answered
 	offers     offer                // what its worker has declared
 	another    bool                 // its executable is not that of the link before
 	memory     Memory               // what its worker, or that command in an earlier run, has answered

@@ -28,7 +28,8 @@ func (s *Session) askValidate(a lease.AskValidate, out *Output) {
 func (s *Session) validated(ask lease.Ask, a asking, payload []byte, env envelope.Envelope, accepted bool, out *Output) {
 	s.forgetAsk(ask)
 	r := s.watched.listens[a.holder]
-	if r == nil {
+	if r == nil { // it was cancelled
+		s.act(s.watched.table.Refuse(ask, lease.Refusal{}), out)
 		return
 	}
 	if !accepted {

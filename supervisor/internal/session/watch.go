@@ -53,17 +53,21 @@ type watched struct {
 	waiting    []stopped
 }
 
-// stopped is a listen at a worker that was cancelled: its answer is waited for
+// stopped is a question to a worker that was cancelled: its answer is waited for
 // until late, which is zero until a time is known.
 type stopped struct {
-	ask  lease.Ask
-	late time.Time
-	then func(*Output) // what follows, nil if nothing does
+	ask      lease.Ask
+	patience time.Duration
+	late     time.Time
+	then     func(*Output) // what follows, nil if nothing does
 }
 
-// stopPatience bounds how long a worker may take to complete a cancelled
-// listen. Some never do.
-const stopPatience = 100 * time.Millisecond
+// Some workers never complete a listen that was cancelled, and many do not
+// answer any other request that was: these bound how long either is waited for.
+const (
+	stopPatience   = 100 * time.Millisecond
+	cancelPatience = 2 * time.Second
+)
 
 func newWatched(leases int) watched {
 	return watched{
@@ -186,9 +190,11 @@ func (s *Session) watchAnswered(from Link, number uint64, payload []byte, out *O
 	case a.union:
 		s.unionAnswered(ask, payload, env, accepted, out)
 	case accepted:
+		s.takeStopped(ask)
 		s.forgetAsk(ask)
 		s.act(s.watched.table.Accept(ask, lease.Grant{}), out)
 	default:
+		s.takeStopped(ask)
 		s.forgetAsk(ask)
 		s.act(s.watched.table.Refuse(ask, refusalOf(payload, env)), out)
 	}
@@ -276,6 +282,7 @@ func (s *Session) promoteLeases(to Link, l *link, out *Output) {
 
 // loseLeases has the table follow the end of a link, or of its service.
 func (s *Session) loseLeases(of Link, out *Output) {
+	s.watched.waiting = slices.DeleteFunc(s.watched.waiting, func(w stopped) bool { return s.watched.asks[w.ask].link == of })
 	s.leaveListens(of, out)
 	for ask, a := range s.watched.asks {
 		if a.link == of {
@@ -321,11 +328,27 @@ func (s *Session) cancelWatch(r *request, line []byte, out *Output) {
 	case r.link != 0:
 		s.forlornly(r)
 		out.frame(r.link, Cancel, r.number, line)
+		s.awaitCancelled(r)
 	default:
 		delete(s.sent, r.number) // no worker has it
 	}
 	s.act(s.watched.table.Cancel(r.number), out)
 	s.dropListen(r)
+}
+
+// awaitCancelled bounds the wait for the worker's answer to a cancelled request:
+// what comes next about its resource has to wait for it. A worker that does not
+// answer may have done what it was asked for.
+func (s *Session) awaitCancelled(r *request) {
+	ask, ok := s.watched.byNumber[r.number]
+	if !ok {
+		return
+	}
+	s.watched.waiting = append(s.watched.waiting, stopped{ask: ask, patience: cancelPatience, then: func(out *Output) {
+		r.answered = true
+		s.act(s.watched.table.Accept(ask, lease.Grant{}), out)
+		s.goOn(out)
+	}})
 }
 
 // refuseWatch refuses a request that waits in the table.
@@ -335,8 +358,11 @@ func (s *Session) refuseWatch(r *request, err *protocol.Error, out *Output) {
 	s.refuse(r, err, out)
 }
 
-// inTable reports whether a request is in the table because no worker serves.
-func (s *Session) inTable(r *request) bool { return s.serving == 0 && r.link == 0 && r.reply == nil }
+// inTable reports whether a request is in the table because no worker serves, or
+// none that would take it.
+func (s *Session) inTable(r *request) bool {
+	return (s.serving == 0 || r.stranded) && r.link == 0 && r.reply == nil
+}
 
 func (s *Session) watchDeadline(d *deadline) {
 	for _, r := range s.watched.pending {
@@ -364,6 +390,17 @@ func (s *Session) pendingWatched() []*request {
 	return slices.SortedFunc(maps.Values(s.watched.pending), func(a, b *request) int { return cmp.Compare(a.number, b.number) })
 }
 
+// takeBackWatched takes back what a link has not answered when it ends to serve:
+// an answer that comes all the same is not for the table.
+func (s *Session) takeBackWatched(from Link) {
+	for _, r := range s.watched.pending {
+		if r.link == from {
+			s.settle(r)
+			r.link, r.reply = 0, nil
+		}
+	}
+}
+
 // loseWatched takes back a request from a link that is gone: the next worker is
 // asked. It reports false if the request is none of these.
 func (s *Session) loseWatched(r *request, now time.Time) bool {
@@ -380,7 +417,7 @@ func (s *Session) stopDue(now time.Time, out *Output) {
 	var due []stopped
 	rest := s.watched.waiting[:0]
 	for _, w := range s.watched.waiting {
-		if passed(&w.late, now, stopPatience) {
+		if passed(&w.late, now, w.patience) {
 			due = append(due, w)
 		} else {
 			rest = append(rest, w)
@@ -420,12 +457,14 @@ func (s *Session) takeStopped(ask lease.Ask) (stopped, bool) {
 // stopListen cancels a listen at a worker.
 func (s *Session) stopListen(ask lease.Ask, then func(*Output), out *Output) {
 	a, ok := s.watched.asks[ask]
-	if !ok {
-		if then != nil {
-			then(out)
-		}
+	switch {
+	case !ok && then != nil:
+		then(out)
+		return
+	case !ok: // its worker has closed that session, and has none of it
+		s.act(s.watched.table.Finished(ask), out)
 		return
 	}
-	s.watched.waiting = append(s.watched.waiting, stopped{ask: ask, then: then})
+	s.watched.waiting = append(s.watched.waiting, stopped{ask: ask, patience: stopPatience, then: then})
 	out.frame(a.link, Cancel, a.number, cancelLine(a.number))
 }

@@ -211,8 +211,11 @@ func (s *Session) frameAnswer(from Link, l *link, f Frame, out *Output) {
 	if ok && isProbe(r) {
 		s.probeAnswered(from, l, r, f.Payload, env, out)
 	}
-	if !r.answered {
+	switch {
+	case !r.answered:
 		s.answer(r, line, f.Payload, env, ok && env.Kind == envelope.Response, out)
+	case r.gone:
+		out.notice("dropped a late answer", "", nil)
 	}
 	if r.method == methodInitialize {
 		s.flush(out)
