@@ -137,9 +137,8 @@ func (s *Session) greet(r *request, out *Output) {
 	})
 	if l := s.links[link]; l != nil {
 		s.own[number] = ownCall{link: link, method: methodInitialize}
-		l.phase, l.greeted = replaying, since
-		if s.serving == link {
-			s.serving = 0
+		if s.serving == link { // one that has been retired serves no more
+			s.serving, l.phase, l.greeted = 0, replaying, since
 		}
 	}
 	s.answerHeldLists(out)
@@ -219,7 +218,7 @@ func (s *Session) prove(out *Output) {
 
 // knowsLegacy reports whether a probe would be refused, or do harm.
 func (s *Session) knowsLegacy() bool {
-	return s.traits.Modern == No || s.traits.DiesOfProbe || s.deadly
+	return s.traits.Modern == No && s.traits.Legacy != No || s.traits.DiesOfProbe || s.deadly
 }
 
 // discovered notes that the client has been told that it may do without
@@ -296,7 +295,7 @@ func (s *Session) initializeAnswered(from Link, l *link, r *request, env envelop
 
 // refusedInitialize learns from a worker that refuses initialize.
 func (s *Session) refusedInitialize(from Link, l *link, out *Output) {
-	if s.traits.Modern != No && l.probe == notProbed {
+	if l.probe == notProbed {
 		s.traits.Legacy = No
 		s.remember(from, out)
 	}
@@ -331,10 +330,11 @@ func (s *Session) spoilt() bool {
 }
 
 // DiedOfProbe reports whether a link whose worker has ended had been given a
-// server/discover and nothing that it answered: it is charged to nothing.
+// server/discover and nothing that it answered: it is charged to nothing. One
+// that is known to answer those has died of something else.
 func (s *Session) DiedOfProbe(of Link) bool {
 	l := s.links[of]
-	return l != nil && l.probe == probeOpen && !l.spoke
+	return l != nil && l.probe == probeOpen && !l.spoke && s.traits.Modern != Yes
 }
 
 // minimalVersion follows the rule of all SDKs: the version asked for if it is

@@ -245,13 +245,17 @@ func (m *model) toClient(t *rapid.T, line []byte) {
 }
 
 // early notes that initialize was answered: if it was ahead of its worker, the
-// worker's answer is for the session alone, and it serves after that.
+// worker's answer is for the session alone, and it serves after that, unless it
+// has been retired.
 func (m *model) early(a *asked) {
 	for _, w := range m.live {
 		if w.initial != a {
 			continue
 		}
-		w.initial, a.on, w.phase = nil, nil, preparing
+		w.initial, a.on = nil, nil
+		if w.phase == serves {
+			w.phase = preparing
+		}
 		for i := range w.queue {
 			if w.queue[i].asked == a {
 				w.queue[i].asked = nil

@@ -242,8 +242,17 @@ func (s *Session) replayed(from Link, l *link, payload []byte, out *Output) {
 	default:
 		l.memory.Initialize = result
 		s.remember(from, out) // the next client is told so
+		if !l.greeted.IsZero() && s.toldAnother() {
+			s.memory.Initialize = result
+			s.renew(from, out) // it was asked for a version that this client was not told
+			return
+		}
 		s.refuseLink(from, "version_changed: it speaks "+version+", the client was told "+s.told.version, out)
 		return
+	}
+	// What is remembered is for clients that ask in their own words.
+	if kept := l.memory.Initialize; !l.greeted.IsZero() || kept == nil || protocolVersion(kept) == version {
+		l.memory.Initialize = result
 	}
 	s.shaken(from, l, result, out)
 	if s.told.early == EarlyMinimal {
@@ -252,6 +261,17 @@ func (s *Session) replayed(from Link, l *link, payload []byte, out *Output) {
 	s.told.early = EarlyNot
 	s.catchUp(from, l, out)
 	s.prepare(from, out)
+}
+
+// toldAnother reports whether the client was told another version than it had
+// asked for.
+func (s *Session) toldAnother() bool {
+	env, err := envelope.Peek(s.told.initialize)
+	if err != nil {
+		return false
+	}
+	asked, ok := envelope.Find(env.Params.Of(s.told.initialize), "protocolVersion")
+	return ok && text(asked.Of(env.Params.Of(s.told.initialize))) != s.told.version
 }
 
 // oweLists notes that a client whose initialize was answered before any worker

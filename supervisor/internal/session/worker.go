@@ -308,6 +308,7 @@ func (s *Session) learn(r *request, result []byte, out *Output) {
 		s.told.version = protocolVersion(result)
 		s.told.early = EarlyNot
 		s.learnOffers(result)
+		s.links[r.link].memory.Initialize = result
 		s.shaken(r.link, s.links[r.link], result, out)
 	case methodToolsList:
 		s.learnTools(result)
@@ -325,7 +326,6 @@ func (s *Session) shaken(of Link, l *link, result []byte, out *Output) {
 	if s.deadly {
 		s.traits.DiesOfProbe = true
 	}
-	l.memory.Initialize = result
 	s.remember(of, out)
 }
 
