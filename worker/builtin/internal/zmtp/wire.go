@@ -194,7 +194,9 @@ func readMessage(r *bufio.Reader, limit int, command func(name string, data []by
 		if f.flags&flagMore == 0 {
 			return m, nil
 		}
-		left -= len(f.body) + frameCost
+		if left -= len(f.body) + frameCost; left < 0 {
+			return nil, fmt.Errorf("%w: a message of more than %d bytes", ErrTooLarge, limit)
+		}
 	}
 }
 
