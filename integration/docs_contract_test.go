@@ -41,7 +41,7 @@ var contractRows = []struct {
 
 // requiredCases are the cases from the field that this release has tests for.
 var requiredCases = []string{
-	"C01", "C02", "C03", "C05", "C06", "C09", "C11", "C12", "C13", "C15", "C16", "C18", "C19", "C21", "C26", "C27", "C28", "C29", "C31", "C33", "C34", "C35",
+	"C01", "C02", "C03", "C05", "C06", "C09", "C11", "C12", "C13", "C15", "C16", "C18", "C19", "C21", "C23", "C24", "C26", "C27", "C28", "C29", "C31", "C33", "C34", "C35",
 	"C37", "C39", "C41", "C43", "C44", "C45", "C46", "C48", "C50", "C51", "C52", "C53",
 }
 

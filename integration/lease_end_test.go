@@ -134,6 +134,41 @@ func (w watcher) listsSub() string {
 	return ""
 }
 
+// TestCAT1Modern: CAT-1, CAT-7. A client of the 2026-07-28 era that has listed
+// the tools and listens for them is told of a change once, by the server or with
+// the next worker, and of nothing when the list is as it was.
+func TestCAT1Modern(t *testing.T) {
+	eachListener(t, nil, func(t *testing.T, w watcher) {
+		w.listen(`"l"`, "tools", "prompts")
+		told := func(want int) {
+			t.Helper()
+			w.awaitChanged(`"l"`, "tools", max(want, 1))
+			w.ask("tools/list", map[string]any{}).Wait()
+			if n := len(w.changes(`"l"`, "tools")); n != want {
+				t.Errorf("%d changes of the tools, want %d", n, want)
+			}
+		}
+		w.ask("tools/list", map[string]any{}).Wait()
+		w.ask("prompts/list", map[string]any{}).Wait()
+		w.replace()
+		w.kill()
+		if n := len(w.changes(`"l"`, "tools")); n != 0 {
+			t.Errorf("%d changes of a list that is the same", n)
+		}
+		w.do("grow", map[string]any{"name": "grown"})
+		told(1)
+		w.replace() // without the tool
+		told(2)
+		w.kill()
+		told(2)
+		w.do("grow", map[string]any{"name": "pid"}) // in the place of one of that name
+		told(3)
+		if n := len(w.changes(`"l"`, "prompts")); n != 0 {
+			t.Errorf("%d changes of the prompts", n)
+		}
+	})
+}
+
 // TestEDGE14CancelEndsOneWait: EDGE-14, SUP-9. Cancelling a call, a listen or a
 // subscription while the worker is replaced ends that and nothing else.
 func TestEDGE14CancelEndsOneWait(t *testing.T) {
@@ -147,7 +182,7 @@ func TestEDGE14CancelEndsOneWait(t *testing.T) {
 			return w.RequestID(token, "tools/call", harness.Call("sleep", map[string]any{"ms": ms}))
 		}
 		sleep(`"slow"`, 600_000)
-		other := sleep(`"other"`, 1500)
+		other := sleep(`"other"`, 700)
 		w.pid()
 		swapped := make(chan uint64, 1)
 		go func() { // ends with the swap
