@@ -53,8 +53,8 @@ func editedServers() map[string]editedServer {
 // TestEditLoop: SUP-10, SUP-22. A server in Go, in TypeScript and in Python is
 // edited again and again while a client of the Go SDK goes on calling: old
 // answers until the new server takes over, new ones from then on, no call that
-// fails. One edit does not compile: status tells, the old server serves. What
-// to watch and how to build is guessed from the project.
+// fails. One edit does not compile: status and the tools of the model tell, the
+// old server serves. What to watch and how to build is guessed from the project.
 func TestEditLoop(t *testing.T) {
 	edits := 3
 	if os.Getenv("HOLDFAST_EXTENDED") == "1" {
@@ -90,6 +90,7 @@ type editLoop struct {
 	server  editedServer
 	text    string // of the source, with version 1
 	client  *exec.Cmd
+	session *mcp.ClientSession
 	cancel  context.CancelFunc
 	answers chan int // the versions that answered, each once
 	done    chan error
@@ -119,6 +120,7 @@ func startEditLoop(t *testing.T, p devProject, server editedServer) *editLoop {
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.session = session
 	t.Cleanup(func() {
 		cancel()
 		_ = session.Close()
@@ -195,6 +197,12 @@ func (l *editLoop) breakIt(version int) {
 	if !strings.Contains(out, "serving, generation") {
 		l.t.Errorf("status:\n%s", out)
 	}
+	if text, failed := l.tool("holdfast_status"); failed || !strings.Contains(text, l.server.says) || !strings.Contains(text, "serving, generation") {
+		l.t.Errorf("holdfast_status:\n%s", text)
+	}
+	if text, failed := l.tool("holdfast_swap"); !failed || !strings.Contains(text, l.server.says) || !strings.Contains(text, "still serves") {
+		l.t.Errorf("holdfast_swap:\n%s", text)
+	}
 	select {
 	case got := <-l.answers:
 		l.t.Errorf("version %d answers, which does not compile", got)
@@ -202,6 +210,16 @@ func (l *editLoop) breakIt(version int) {
 		l.t.Fatal(err)
 	default:
 	}
+}
+
+// tool calls a control tool, beside the calls to the server.
+func (l *editLoop) tool(name string) (text string, failed bool) {
+	l.t.Helper()
+	result, err := l.session.CallTool(l.t.Context(), &mcp.CallToolParams{Name: name})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return result.Content[0].(*mcp.TextContent).Text, result.IsError
 }
 
 // cli runs a subcommand on the supervisor.
@@ -222,7 +240,7 @@ func (l *editLoop) end(versions int) {
 	out := l.cli("status")
 	generation := versions
 	if !l.server.builds {
-		generation++ // the broken edit was started
+		generation += 2 // the broken edit was started, by itself and for the tool
 	}
 	if !strings.Contains(out, fmt.Sprintf("serving, generation %d,", generation)) || !strings.Contains(out, "0 of 5 crashes") {
 		l.t.Errorf("status:\n%s", out)
