@@ -75,6 +75,8 @@ BENCHFLAGS ?=
 KILLS ?= 50
 # How often a worker is replaced by overlap or killed; the other ways are done a fifth as often.
 SWAPS ?= 50
+# How often one resource changes 10,000 times a second, for two seconds each.
+FLOODS ?= 7
 
 .PHONY: bench
 bench: bench-build ## Measure against a server without holdfast
@@ -87,6 +89,10 @@ bench-kill: bench-build ## Measure from the death of a worker to the next answer
 .PHONY: bench-swap
 bench-swap: bench-build ## Measure what clients see of replacements under load
 	bin/bench -swap $(SWAPS) $(BENCHFLAGS)
+
+.PHONY: bench-flood
+bench-flood: bench-build ## Measure calls and other updates while one resource changes on and on
+	bin/bench -flood $(FLOODS) $(BENCHFLAGS)
 
 .PHONY: bench-build
 bench-build: build

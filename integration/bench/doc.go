@@ -5,6 +5,7 @@
 //	bench            latency, throughput, CPU, start and memory by target
 //	bench -kill 50   time from the death of a worker to the next answer
 //	bench -swap 50   what clients see of replacements under 1,000 calls a second
+//	bench -flood 7   calls and other updates beside 10,000 updates a second
 //
 // Absolute times say more about the machine than about a target, and more
 // about its other load than about either. So each repetition measures every
@@ -19,8 +20,8 @@
 // A target that is not installed is left out with a line that says so; socat,
 // supergateway and mcp-remote are looked for in PATH and below -npm. One
 // target runs at a time; the only goroutines are the writer of a message larger
-// than a pipe, under -kill the reader of the answers, and under -swap a sender
-// and a reader.
+// than a pipe, under -kill and -flood the reader of the answers, and under -swap
+// a sender and a reader.
 //
 // CPU and memory come from /proc and are left out elsewhere than on Linux.
 package main

@@ -25,6 +25,7 @@ type options struct {
 	holdfast, server, npm string
 	only                  string
 	reps, kills, swaps    int
+	floods                int
 	quick, escaped, json  bool
 	as                    string
 }
@@ -40,6 +41,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (err error) {
 	flags.IntVar(&o.reps, "reps", 7, "number of repetitions")
 	flags.IntVar(&o.kills, "kill", 0, "instead, kill the worker so many times")
 	flags.IntVar(&o.swaps, "swap", 0, "instead, replace the worker so many times under 1,000 calls a second; -only chooses a way")
+	flags.IntVar(&o.floods, "flood", 0, "instead, so many times let one resource change 10,000 times a second; -only chooses a form")
 	flags.BoolVar(&o.quick, "quick", false, "a tenth of the calls and two repetitions: to see that it works")
 	flags.BoolVar(&o.escaped, "escaped", false, "texts that are JSON themselves, so that every second byte or so is escaped")
 	flags.BoolVar(&o.json, "json", false, "print JSON with all samples instead of tables")
@@ -64,6 +66,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (err error) {
 		return benchKill(o, stdout, stderr)
 	case o.swaps > 0:
 		return benchSwap(o, stdout, stderr)
+	case o.floods > 0:
+		return benchFlood(o, stdout, stderr)
 	}
 	return benchTargets(o, stdout, stderr)
 }

@@ -115,16 +115,21 @@ func (r report) printBase(w io.Writer) {
 func printBounds(w io.Writer, bounds []bound) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, b := range bounds {
-		verdict, found := "not measured", "-"
-		if b.Found != nil {
-			verdict, found = "MISSED", fmt.Sprintf("%.2f [%.2f..%.2f]", b.Found.Median, b.Found.Min, b.Found.Max)
-			if b.OK {
-				verdict = "ok"
-			}
-		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\tat most %g\t%s\n", b.Target, metricOf(b.Metric).name(), found, b.AtMost, verdict)
+		b.print(tw, metricOf(b.Metric).name())
 	}
 	tw.Flush()
+}
+
+// print prints the cells of a bound on what has that name.
+func (b bound) print(w io.Writer, name string) {
+	verdict, found := "not measured", "-"
+	if b.Found != nil {
+		verdict, found = "MISSED", fmt.Sprintf("%.2f [%.2f..%.2f]", b.Found.Median, b.Found.Min, b.Found.Max)
+		if b.OK {
+			verdict = "ok"
+		}
+	}
+	fmt.Fprintf(w, "%s\t%s\t%s\tat most %g\t%s\n", b.Target, name, found, b.AtMost, verdict)
 }
 
 // name is a title that stands alone.

@@ -48,6 +48,7 @@ func (s *server) build(o *mcp.ServerOptions) *mcp.Server {
 	s.addFacts(m)
 	s.addEffects(m)
 	s.addConversation(m)
+	addUpdates(m)
 	m.AddResource(&mcp.Resource{Name: "counter", URI: "test://counter"},
 		func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 			return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{
