@@ -31,8 +31,8 @@ const touchedSince = 2 * time.Second
 
 // Watcher tells which of the watched files change. It watches directories and
 // not files, so that a file may be written in place, replaced by rename, or
-// deleted and made again; and the directories that lead to them, so that those
-// may as well.
+// deleted and made again; and the directories that lead to them, and the one that
+// the project lies in, so that those may as well.
 type Watcher struct {
 	patterns patterns
 	limit    int // of directories
@@ -63,6 +63,9 @@ func newWatcher(dir string, watch, ignored []string, limit int) (*Watcher, error
 			return nil, errors.Join(err, fs.Close())
 		}
 	}
+	// So that it is seen if dir is moved away and back, or made anew. One that
+	// cannot be read is done without.
+	_ = w.add(filepath.Dir(dir))
 	return w, nil
 }
 

@@ -35,21 +35,28 @@ func watched(t *testing.T, files, watch []string, ignored ...string) tree {
 	for i := range ignored {
 		ignored[i] = f.path(ignored[i])
 	}
-	var err error
-	if f.w, err = NewWatcher(f.dir, watch, ignored); err != nil {
-		t.Fatal(err)
+	f.watch(watch, ignored...)
+	return f
+}
+
+// watch watches until the end of the test.
+func (f *tree) watch(watch []string, ignored ...string) {
+	f.t.Helper()
+	w, err := NewWatcher(f.dir, watch, ignored)
+	if err != nil {
+		f.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	f.w = w
+	ctx, cancel := context.WithCancel(f.t.Context())
 	done := make(chan struct{})
 	go func() { // ends by cancel
 		defer close(done)
-		f.w.Run(ctx, func(err error) { t.Errorf("not watched: %v", err) })
+		w.Run(ctx, func(err error) { f.t.Errorf("not watched: %v", err) })
 	}()
-	t.Cleanup(func() {
+	f.t.Cleanup(func() {
 		cancel()
 		<-done
 	})
-	return f
 }
 
 func (f tree) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
@@ -159,6 +166,39 @@ func TestWatchDirectories(t *testing.T) {
 	}
 }
 
+// A project that is moved away and comes back, or is made anew, is watched as
+// before, and what has changed in between is told.
+func TestWatchProject(t *testing.T) {
+	for _, watch := range []string{".", "src/*.go"} {
+		t.Run(watch, func(t *testing.T) {
+			f := tree{t: t, dir: filepath.Join(t.TempDir(), "project")}
+			f.write("src/a.go", "before")
+			f.watch([]string{watch})
+			away := f.dir + ".away"
+			move := func(from, to string) {
+				if err := os.Rename(from, to); err != nil {
+					t.Fatal(err)
+				}
+			}
+			move(f.dir, away)
+			move(away, f.dir)
+			f.tells("src/a.go")
+			f.write("src/a.go", "after it came back")
+			f.tells("src/a.go")
+			move(f.dir, away)
+			f.write("src/a.go", "of another one")
+			f.tells("src/a.go")
+			f.write("src/b.go", "in it")
+			f.tells("src/b.go")
+			f.remove(".")
+			f.write("src/a.go", "made anew")
+			f.tells("src/a.go")
+			f.write("src/b.go", "in it")
+			f.tells("src/b.go")
+		})
+	}
+}
+
 // What tools write is not watched: histories, packages, caches, what editors
 // leave beside a file, what is left out by name, and our own files.
 func TestWatchIgnores(t *testing.T) {
@@ -167,7 +207,7 @@ func TestWatchIgnores(t *testing.T) {
 		"src/a.js~", "src/.a.js.swp", "src/#a.js#", "src/.#a.js", "dist/a.js", "bin/server", "src/skip/a.js", "src/a.test.js",
 	}
 	f := watched(t, append(quiet, "src/a.js"), []string{".", "!dist", "!src/skip/**", "!**/*.test.js"}, "bin/server")
-	if dirs := f.w.Dirs(); dirs != 3 { // the project, src, bin
+	if dirs := f.w.Dirs(); dirs != 4 { // the project and what it lies in, src, bin
 		t.Errorf("%d directories are watched: %v", dirs, f.w.fs.WatchList())
 	}
 	for _, name := range quiet {
