@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -25,7 +26,7 @@ func (d *doctor) instances(ctx context.Context) {
 		d.ok("running", "none")
 	}
 	for _, i := range some {
-		check := fmt.Sprintf("running %s, pid %d", i.Status.Name, i.Status.Pid)
+		check := fmt.Sprintf("running %s, pid %d", cmp.Or(i.Status.Name, "holdfast"), i.Status.Pid) // a silent one has no name
 		wrong := advise(i.Status)
 		for _, a := range wrong {
 			if a.grave {
@@ -35,7 +36,7 @@ func (d *doctor) instances(ctx context.Context) {
 			}
 		}
 		if len(wrong) == 0 {
-			d.ok(check, "%s", strings.TrimSpace(briefly(i.Status.Worker)))
+			d.ok(check, "%s", briefly(i.Status.Worker))
 		}
 	}
 }

@@ -76,16 +76,17 @@ func (p *page) row(label, text string) { p.colouredRow(label, "", text) }
 
 func (p *page) colouredRow(label, colour, text string) {
 	lines := wrap(oneLine(text), p.width, indent)
-	if word, rest, ok := strings.Cut(lines[0], " "); colour != "" {
-		if ok {
-			rest = " " + rest
-		}
-		if w, comma := strings.CutSuffix(word, ","); comma {
-			word, rest = w, ","+rest
-		}
-		lines[0] = p.paint(colour, word) + rest
-	}
+	lines[0] = p.firstWord(colour, lines[0])
 	fmt.Fprintf(&p.out, "  %-*s%s\n", indent-2, label, strings.Join(lines, "\n"+strings.Repeat(" ", indent)))
+}
+
+// firstWord colours the first word of a line, without what punctuates it.
+func (p *page) firstWord(colour, line string) string {
+	end := strings.IndexAny(line, " ,;")
+	if end < 0 {
+		end = len(line)
+	}
+	return p.paint(colour, line[:end]) + line[end:]
 }
 
 // quoted writes lines of another program, each cut to the width of the page.

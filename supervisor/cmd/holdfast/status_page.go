@@ -40,9 +40,7 @@ func (p *page) overview(found []control.Instance) {
 			state, text = givenUp, "does not answer"
 		}
 		lines := wrap(oneLine(text+wrongIn(s)), p.width, width+9+2)
-		if word, rest, _ := strings.Cut(lines[0], " "); rest != "" {
-			lines[0] = p.paint(stateColours[state], word) + " " + rest
-		}
+		lines[0] = p.firstWord(stateColours[state], lines[0])
 		fmt.Fprintf(&p.out, "%s%-*s  %-7d  %s\n", p.paint(bold, oneLine(s.Name)), width-len(s.Name), "", s.Pid,
 			strings.Join(lines, "\n"+strings.Repeat(" ", width+11)))
 	}
@@ -62,7 +60,7 @@ func briefly(k supervise.Status) string {
 	case k.State == backoff:
 		return "down, and started again soon"
 	}
-	return k.State + " "
+	return k.State
 }
 
 // wrongIn names what is wrong, for the overview.

@@ -109,7 +109,7 @@ func TestSUP15Page(t *testing.T) {
 				s.Name, s.Pid, s.Outdated, s.Worker.Outdated = "server-everything", 1234567, true, true
 				built(rebuild.Failed, 1, "the build failed")(s)
 			}),
-			aStatus(backoff, nil), aStatus(resting, nil),
+			aStatus(backoff, nil), aStatus(resting, nil), aStatus(resting, built(rebuild.Failed, 1, "the build failed")),
 			{Status: control.Status{Pid: 12, Silent: true}},
 		},
 		"hostile": {aStatus(serving, func(s *control.Status) {
