@@ -130,12 +130,20 @@ func (l *Listing) Add(kind Kind, result []byte) (cursor []byte, err error) {
 		l.item(item, len(list) <= maxCanonical)
 	}
 	l.keep(result, list)
-	next, ok := envelope.Find(result, "nextCursor")
-	if !ok || len(next.Of(result)) <= 2 || next.Of(result)[0] != '"' { // clients take an empty one for none
+	if cursor = Cursor(result, "nextCursor"); cursor == nil {
 		l.Complete = true
-		return nil, nil
 	}
-	return next.Of(result), nil
+	return cursor, nil
+}
+
+// Cursor returns the raw cursor in params or a result, nil if there is none.
+// Clients take an empty one for none.
+func Cursor(value []byte, member string) []byte {
+	span, ok := envelope.Find(value, member)
+	if !ok || len(span.Of(value)) <= 2 || span.Of(value)[0] != '"' {
+		return nil
+	}
+	return span.Of(value)
 }
 
 // keep keeps the page for Result.
@@ -162,7 +170,7 @@ func (l *Listing) Result(kind Kind) ([]byte, bool) {
 	if !l.Complete || l.first == nil {
 		return nil, false
 	}
-	if l.pages == 1 {
+	if _, some := envelope.Find(l.first, "nextCursor"); l.pages == 1 && !some {
 		return l.first, true
 	}
 	var members map[string]json.RawMessage

@@ -113,3 +113,11 @@ func TestLargePage(t *testing.T) {
 		t.Error("a large page is not compared as it is")
 	}
 }
+
+// An empty cursor is none, and is not kept: what is remembered has no cursor.
+func TestEmptyCursor(t *testing.T) {
+	l := listing(t, `{"tools":[{"name":"a"}],"nextCursor":""}`)
+	if got, ok := l.Result(Tools); !l.Complete || !ok || string(got) != `{"tools":[{"name":"a"}]}` {
+		t.Errorf("complete %v, result %s", l.Complete, got)
+	}
+}

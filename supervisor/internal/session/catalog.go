@@ -109,7 +109,7 @@ func (s *Session) learnList(kind catalog.Kind, r *request, result []byte, out *O
 		// client may ask for it by itself, if it was told before.
 		v.dirty, v.later = true, true
 	}
-	cursor := cursorIn(r.params, "cursor")
+	cursor := string(catalog.Cursor(r.params, "cursor"))
 	if kind == catalog.Tools {
 		s.learnSchemas(r.link, cursor == "", result)
 	}
@@ -165,7 +165,7 @@ const maxCursors = 4096
 
 // learnCursor notes which link gave a cursor (CAT-5).
 func (s *Session) learnCursor(from Link, result []byte) {
-	cursor := cursorIn(result, "nextCursor")
+	cursor := string(catalog.Cursor(result, "nextCursor"))
 	if cursor == "" {
 		return
 	}
@@ -178,21 +178,12 @@ func (s *Session) learnCursor(from Link, result []byte) {
 	s.cursors[cursor] = from
 }
 
-// cursorIn returns the raw cursor in params or a result, "" if there is none.
-func cursorIn(value []byte, member string) string {
-	span, ok := envelope.Find(value, member)
-	if !ok || string(span.Of(value)) == "null" || string(span.Of(value)) == `""` {
-		return ""
-	}
-	return string(span.Of(value))
-}
-
 // staleCursor reports whether r asks for a page that another link has promised.
 func (s *Session) staleCursor(r *request) bool {
 	if _, ok := catalog.OfMethod(r.method); !ok {
 		return false
 	}
-	from, known := s.cursors[cursorIn(r.params, "cursor")]
+	from, known := s.cursors[string(catalog.Cursor(r.params, "cursor"))]
 	return known && from != s.serving
 }
 

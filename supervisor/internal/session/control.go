@@ -103,7 +103,7 @@ func (s *Session) withControls(result []byte) []byte {
 	if !s.limits.Controls {
 		return result
 	}
-	if cursorIn(result, "nextCursor") != "" {
+	if catalog.Cursor(result, "nextCursor") != nil {
 		return result
 	}
 	list, ok := envelope.Find(result, catalog.Tools.Member())

@@ -131,11 +131,12 @@ func (s *Session) remember(of Link, out *Output) {
 	}
 }
 
-// rememberList keeps a whole list of the serving worker.
+// rememberList keeps a whole list of the serving worker, or none in place of what
+// it was before if it is too large.
 func (s *Session) rememberList(kind catalog.Kind, list *catalog.Listing, out *Output) {
 	l := s.links[s.serving]
-	result, ok := list.Result(kind)
-	if !ok || bytes.Equal(result, l.memory.Lists[kind]) {
+	result, _ := list.Result(kind)
+	if bytes.Equal(result, l.memory.Lists[kind]) {
 		return
 	}
 	l.memory.Lists[kind] = result
@@ -152,7 +153,7 @@ func (s *Session) answerList(r *request, out *Output) bool {
 	if !r.modern && (s.told.initialize == nil || s.told.pending != nil) {
 		return false // the answer to initialize comes first
 	}
-	if cursorIn(r.params, "cursor") != "" {
+	if catalog.Cursor(r.params, "cursor") != nil {
 		return false
 	}
 	s.forget(r)

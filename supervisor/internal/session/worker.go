@@ -241,7 +241,7 @@ func (s *Session) answer(r *request, line, payload []byte, env envelope.Envelope
 func (s *Session) oursInLine(r *request, line, payload []byte, env envelope.Envelope) []byte {
 	result := env.Result.Of(payload)
 	if r.method == methodToolsList {
-		s.learnNames(cursorIn(r.params, "cursor") == "", result)
+		s.learnNames(catalog.Cursor(r.params, "cursor") == nil, result)
 	}
 	if ours := s.withOurs(r.method, result); len(ours) != len(result) {
 		return resultLine(r.id, ours)
