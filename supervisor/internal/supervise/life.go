@@ -296,7 +296,8 @@ func (l *life) await(ctx context.Context, conn Conn) (stop string, planned bool)
 		case <-drained:
 			return "was replaced", true
 		case <-overdue.C:
-			if more := time.Until(conn.ChainUntil()); more > 0 {
+			// In sequential mode nothing serves meanwhile: no chain is worth that.
+			if more := time.Until(conn.ChainUntil()); more > 0 && l.s.config.Mode != Sequential {
 				overdue.Reset(more)
 				continue
 			}

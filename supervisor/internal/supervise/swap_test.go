@@ -70,6 +70,22 @@ func TestDrainChain(t *testing.T) {
 	})
 }
 
+// TestDrainChainSequential: nothing serves while it drains, so a chain that the
+// client may have given up extends nothing.
+func TestDrainChainSequential(t *testing.T) {
+	inWorld(t, func(c *Config) { c.Mode = Sequential }, func(t *testing.T, w *world) {
+		_, conn := w.serve(w.awaitStart(1, 0))
+		began := time.Now()
+		conn.set(func(c *fakeConn) { c.chain = began.Add(time.Minute) })
+		w.swap()
+		<-conn.losses
+		if d := time.Since(began); d != 10*time.Second {
+			t.Errorf("ended after %v, want 10s", d)
+		}
+		w.serve(w.awaitStart(2, 0))
+	})
+}
+
 // TestProbeIsNotCharged: EDGE-7. A server that dies of a probe is started again
 // at once.
 func TestProbeIsNotCharged(t *testing.T) {
