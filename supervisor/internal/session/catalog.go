@@ -91,6 +91,7 @@ func (s *Session) Lists() []List {
 
 // learnOffers notes what an answer to initialize has told the client.
 func (s *Session) learnOffers(result []byte) {
+	s.told.ownTools = offersOf(result)&offersTools == 0
 	result = s.offeringControls(result)
 	s.told.offers = offersOf(result)
 	s.told.logging = s.told.offers&offersLogging != 0

@@ -227,6 +227,7 @@ func (s *Session) discovered(r *request, result []byte) {
 	s.modern.discovered = true
 	s.speaks(r)
 	if s.told.initialize == nil {
+		s.told.ownTools = offersOf(result)&offersTools == 0
 		s.told.offers = offersOf(s.offeringControls(result))
 	}
 }

@@ -73,9 +73,13 @@ func (s *Session) lost(l *link) offer {
 
 // Lacking names what the client was told and the serving worker does not offer.
 func (s *Session) Lacking() []string {
+	lost := s.lost(s.links[s.serving])
+	if s.told.ownTools {
+		lost &^= offersTools
+	}
 	var names []string
 	for _, o := range offerPaths {
-		if s.lost(s.links[s.serving])&o.offer != 0 {
+		if lost&o.offer != 0 {
 			names = append(names, o.name)
 		}
 	}

@@ -105,6 +105,7 @@ type handshake struct {
 	initialized []byte // client's notification, nil until it came
 	setLevel    []byte // last logging/setLevel that a worker took
 	logging     bool   // the answer offered log messages
+	ownTools    bool   // the answer offered tools for the sake of ours alone
 	pending     *request
 }
 

@@ -435,5 +435,8 @@ func (p *player) state() {
 	if at, ok := s.Deadline(); ok {
 		fmt.Fprintf(&p.text, ", expires in %v", at.Sub(p.now))
 	}
+	if lacking := s.Lacking(); len(lacking) > 0 {
+		fmt.Fprintf(&p.text, ", lacking %s", strings.Join(lacking, " "))
+	}
 	p.text.WriteByte('\n')
 }
