@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -56,7 +57,7 @@ func TestSUP20Deaf(t *testing.T) {
 				t.Errorf("%s grew to %d KiB", name, kb)
 			}
 		}
-		status := exec.Command(harness.Holdfast(t), "status")
+		status := exec.Command(harness.Holdfast(t), "status", strconv.Itoa(c.Process().Pid))
 		status.Env = append(os.Environ(), "TMPDIR="+temp)
 		if out, err := status.CombinedOutput(); err != nil || !strings.Contains(string(out), "tools/call") {
 			t.Errorf("status: %v\n%.2000s", err, out)

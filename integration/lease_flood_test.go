@@ -23,6 +23,7 @@ func TestLEASE8Flood(t *testing.T) {
 				c := startRaw(t, v.command(t, nil, w.server(t)...))
 				s := sleeper{rawClient: c, modern: modern}
 				s.watch("noisy", "quiet", "over")
+				s.fill()
 				var before, asleep int
 				peak := c.peak(func() {
 					before, _ = rss(c.cmd.Process.Pid)
@@ -60,6 +61,15 @@ type sleeper struct {
 
 	modern bool
 	id     int
+}
+
+// fill has so much wait for the client that nothing else is told it before it
+// reads: more than the pipe takes, and than waits when updates are told.
+func (s *sleeper) fill() {
+	s.t.Helper()
+	for i := range 1000 {
+		s.must(fmt.Sprintf(`{"jsonrpc":"2.0","id":"%0256d","method":"ping"}`, i))
+	}
 }
 
 func (s *sleeper) ask(method string, params map[string]any) int {
