@@ -14,10 +14,13 @@ import (
 )
 
 const (
-	floodRate     = 10_000 // updates of one resource a second
-	floodQuiet    = 127    // resources beside it, which change once in a phase
-	floodCalls    = 2 * time.Millisecond
-	floodPhase    = 2 * time.Second
+	floodRate  = 10_000 // updates of one resource a second
+	floodQuiet = 127    // resources beside it, which change once in a phase
+	floodCalls = 2 * time.Millisecond
+	// floodSlices of either phase take turns in a repetition, so that what else
+	// the machine does meets both.
+	floodSlices   = 4
+	floodSlice    = 500 * time.Millisecond
 	floodPatience = 5 * time.Second // for the last of the updates of a phase
 )
 
@@ -51,7 +54,8 @@ func floodForms(o options) []floodForm {
 	return forms
 }
 
-// phase is what was seen of one of the two: with the flood, or without.
+// phase is what was seen in a repetition of one of the two: with the flood, or
+// without.
 type phase struct {
 	P50     float64 `json:"p50_us"`
 	P99     float64 `json:"p99_us"`
@@ -63,6 +67,18 @@ type phase struct {
 	Seconds float64 `json:"seconds"` // until the server had sent all
 	CPU     float64 `json:"cores"`   // used by the target, 0 if unknown
 	RSS     float64 `json:"rss_mb"`  // of holdfast's programs after it, 0 if unknown
+
+	took, lags []time.Duration
+	spent      time.Duration // of CPU
+}
+
+// figure sums the slices up.
+func (p *phase) figure() {
+	slices.Sort(p.took)
+	slices.Sort(p.lags)
+	p.Calls = len(p.took)
+	p.P50, p.P99, p.Lag = quantile(p.took, 0.5), quantile(p.took, 0.99), quantile(p.lags, 0.99)
+	p.CPU = p.spent.Seconds() / p.Seconds
 }
 
 // flooded is what the repetitions of one form have shown. The first pair of
@@ -78,7 +94,7 @@ type flooded struct {
 // benchFlood lets each form alternate between the phases so many times.
 func benchFlood(o options, stdout, stderr io.Writer) error {
 	r := floodReport{Machine: describe(o)}
-	last := floodPhase
+	last := floodSlice
 	if o.quick {
 		last /= 5
 	}
@@ -131,14 +147,14 @@ func floodOne(form floodForm, times int, last time.Duration) (flooded, error) {
 		_ = c.cmd.Wait()
 	}()
 	for i := range times + 1 {
-		calm, err := r.phase(0, last)
-		if err != nil {
-			return row, err
+		var calm, flood phase
+		for range floodSlices {
+			if err := errors.Join(r.slice(0, last, &calm), r.slice(floodRate, last, &flood)); err != nil {
+				return row, err
+			}
 		}
-		flood, err := r.phase(floodRate, last)
-		if err != nil {
-			return row, err
-		}
+		calm.figure()
+		flood.figure()
 		if i > 0 {
 			row.Calm, row.Floods = append(row.Calm, calm), append(row.Floods, flood)
 		}
@@ -211,9 +227,9 @@ func (r *floodRun) send(method string, params map[string]any) error {
 	return err
 }
 
-// phase floods at a rate, which may be 0, and calls meanwhile. It returns when
+// slice floods at a rate, which may be 0, and calls meanwhile. It returns when
 // everything is answered and told.
-func (r *floodRun) phase(rate int, last time.Duration) (phase, error) {
+func (r *floodRun) slice(rate int, last time.Duration, p *phase) error {
 	r.client.ids++
 	r.mu.Lock()
 	r.calls, r.took, r.noisy, r.quiet = make(map[int]time.Time), nil, 0, make(map[string]int)
@@ -224,29 +240,29 @@ func (r *floodRun) phase(rate int, last time.Duration) (phase, error) {
 		"uri": noisyURI(), "per_second": rate, "ms": last.Milliseconds(), "quiet": quietURIs(),
 	}})
 	if err != nil {
-		return phase{}, err
+		return err
 	}
 	lags, err := r.call(int(last / floodCalls))
 	if err != nil {
-		return phase{}, err
+		return err
 	}
 	if err := r.await(patience, func() bool { return r.told != "" && len(r.calls) == 0 }); err != nil {
-		return phase{}, err
+		return err
 	}
-	p := phase{Calls: len(lags), Seconds: time.Since(began).Seconds()}
-	p.CPU = (cpu(r.client) - before).Seconds() / p.Seconds
+	p.Seconds += time.Since(began).Seconds()
+	p.spent += cpu(r.client) - before
 	// What is missing then is counted, and fails the run at its end.
 	_ = r.await(floodPatience, func() bool { return len(r.quiet) == floodQuiet && (rate == 0 || r.noisy > 0) })
 	p.RSS = ownMemory(r.client)
-	slices.Sort(lags)
-	p.Lag = quantile(lags, 0.99)
+	p.lags = append(p.lags, lags...)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	slices.Sort(r.took)
-	p.P50, p.P99 = quantile(r.took, 0.5), quantile(r.took, 0.99)
-	p.Told, p.Quiet = r.noisy, len(r.quiet)
-	p.Sent, err = strconv.Atoi(r.told)
-	return p, err
+	p.took = append(p.took, r.took...)
+	p.Told += r.noisy
+	p.Quiet += len(r.quiet)
+	sent, err := strconv.Atoi(r.told)
+	p.Sent += sent
+	return err
 }
 
 // call makes n calls, each when it is due, whether or not others are answered,

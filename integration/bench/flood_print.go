@@ -14,13 +14,16 @@ const (
 	floodRSSAtMost = 1.1
 )
 
+// quietUpdates is how many a phase has.
+const quietUpdates = floodSlices * floodQuiet
+
 // floodReport is what a run of floods has found.
 type floodReport struct {
 	Machine machine   `json:"machine"`
 	Rows    []flooded `json:"rows"`
 }
 
-// ratios returns the p99 of each flood beside that of the calm before it.
+// ratios returns the p99 of each flood beside that of the calm slices between.
 func (f flooded) ratios() (ratios []float64) {
 	for i, p := range f.Floods {
 		ratios = append(ratios, p.P99/f.Calm[i].P99)
@@ -62,16 +65,17 @@ func (r floodReport) write(w io.Writer, asJSON bool) error {
 		return enc.Encode(r)
 	}
 	out := &checkedWriter{w: w}
-	fmt.Fprintf(out, "A flood of %d updates a second of one resource beside %d that change once in each phase, and a call each %v;\n"+
-		"calm phases are the same without the flood. Medians of the phases, [min..max] where it says so; times in us. The\n"+
-		"ratio is that of a flood to the calm before it. The lag is the p99 of how late the bench itself woke: calls do not\n"+
-		"count it. RSS in MB is that of holdfast's programs: before any update, after the first flood, after the last.\n\n",
-		floodRate, floodQuiet, floodCalls)
+	fmt.Fprintf(out, "A flood of %d updates a second of one resource beside %d others, and a call each %v, beside the same without\n"+
+		"the flood. Each repetition has %d slices of both in turn, in each of which all the others change once. Medians of the\n"+
+		"repetitions, [min..max] where it says so; times in us. The ratio is that within a repetition. The lag is the p99 of\n"+
+		"how late the bench itself woke, which calls do not count: where it is much more than 1000, the machine was busy. RSS\n"+
+		"in MB is that of holdfast's programs: before any update, after the first repetition, after the last.\n\n",
+		floodRate, floodQuiet, floodCalls, floodSlices)
 	r.table(out)
 	for _, row := range r.Rows {
 		for i := range row.Floods {
-			if quiet := min(row.Calm[i].Quiet, row.Floods[i].Quiet); quiet < floodQuiet {
-				fmt.Fprintf(out, "%s, repetition %d: %d of %d quiet resources were told of\n", row.Name, i+1, quiet, floodQuiet)
+			if quiet := min(row.Calm[i].Quiet, row.Floods[i].Quiet); quiet < quietUpdates {
+				fmt.Fprintf(out, "%s, repetition %d: %d of %d updates of quiet resources were told\n", row.Name, i+1, quiet, quietUpdates)
 			}
 		}
 	}
@@ -96,7 +100,7 @@ func (r floodReport) table(w io.Writer) {
 		for i := range row.Floods {
 			quiet += row.Calm[i].Quiet + row.Floods[i].Quiet
 		}
-		fmt.Fprintf(tw, "\t%d of %d\t%.0f\t%.0f", quiet, 2*len(row.Floods)*floodQuiet,
+		fmt.Fprintf(tw, "\t%d of %d\t%.0f\t%.0f", quiet, 2*len(row.Floods)*quietUpdates,
 			column(row.Floods, func(p phase) float64 { return float64(p.Sent) / p.Seconds }).Median,
 			column(row.Floods, func(p phase) float64 { return float64(p.Told) / p.Seconds }).Median)
 		if n := len(row.Floods); row.Start > 0 && n > 0 {
@@ -119,14 +123,14 @@ func (r floodReport) printBounds(w io.Writer) {
 	tw.Flush()
 }
 
-// verdict is an error if a quiet resource was not told of, or the noisy one not
-// at all.
+// verdict is an error if an update of a quiet resource was not told, or none of
+// the noisy one.
 func (r floodReport) verdict() error {
 	for _, row := range r.Rows {
 		for i, p := range row.Floods {
-			if quiet := min(row.Calm[i].Quiet, p.Quiet); quiet < floodQuiet || p.Told == 0 {
-				return fmt.Errorf("%s: %w: %d of %d quiet resources were told of, the other one %d times",
-					row.Name, errBadAnswer, quiet, floodQuiet, p.Told)
+			if quiet := min(row.Calm[i].Quiet, p.Quiet); quiet < quietUpdates || p.Told == 0 {
+				return fmt.Errorf("%s: %w: %d of %d updates of quiet resources were told, and %d of the other one",
+					row.Name, errBadAnswer, quiet, quietUpdates, p.Told)
 			}
 		}
 	}

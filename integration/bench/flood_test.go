@@ -44,8 +44,8 @@ func TestFloodReport(t *testing.T) {
 	row := func(p99, rss float64, quiet int) floodReport {
 		return floodReport{Rows: []flooded{{
 			floodForm: floodForm{Name: "native, listen", held: true}, Start: 20,
-			Calm:   []phase{{P99: 100, Quiet: floodQuiet}, {P99: 100, Quiet: floodQuiet}},
-			Floods: []phase{{P99: p99, RSS: 30, Quiet: floodQuiet, Told: 1}, {P99: p99, RSS: rss, Quiet: quiet, Told: 1}},
+			Calm:   []phase{{P99: 100, Quiet: quietUpdates}, {P99: 100, Quiet: quietUpdates}},
+			Floods: []phase{{P99: p99, RSS: 30, Quiet: quietUpdates, Told: 1}, {P99: p99, RSS: rss, Quiet: quiet, Told: 1}},
 		}}}
 	}
 	for _, test := range []struct {
@@ -53,9 +53,9 @@ func TestFloodReport(t *testing.T) {
 		want   []string
 		lost   bool
 	}{
-		{row(200, 33, floodQuiet), []string{"at most 2    ok", "at most 1.1  ok", fmt.Sprintf("%d of %d", 4*floodQuiet, 4*floodQuiet)}, false},
-		{row(201, 34, floodQuiet), []string{"at most 2    MISSED", "at most 1.1  MISSED"}, false},
-		{row(100, 30, floodQuiet-1), []string{fmt.Sprintf("repetition 2: %d of %d", floodQuiet-1, floodQuiet)}, true},
+		{row(200, 33, quietUpdates), []string{"at most 2    ok", "at most 1.1  ok", fmt.Sprintf("%d of %d", 4*quietUpdates, 4*quietUpdates)}, false},
+		{row(201, 34, quietUpdates), []string{"at most 2    MISSED", "at most 1.1  MISSED"}, false},
+		{row(100, 30, quietUpdates-1), []string{fmt.Sprintf("repetition 2: %d of %d", quietUpdates-1, quietUpdates)}, true},
 	} {
 		var out strings.Builder
 		if err := test.report.write(&out, false); err != nil {
