@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"time"
@@ -79,7 +80,7 @@ func (d *doctor) discover(ctx context.Context, t *trial) (modern, lost bool) {
 		d.warn(check, err.Error(), "clients of the newest revision wait for --discover-timeout at the first start")
 	default:
 		versions, _ := envelope.Find(result, "supportedVersions")
-		d.ok(check, "answers%s", listed(versions.Of(result)))
+		d.ok(check, "answers%s", t.harmless(listed(versions.Of(result))))
 		return true, false
 	}
 	return false, false
@@ -92,6 +93,15 @@ func listed(raw []byte) string {
 		return ""
 	}
 	return ", speaks " + strings.Join(words, ", ")
+}
+
+// text is a JSON string for people, or else the JSON itself.
+func text(raw []byte) string {
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return string(raw)
+	}
+	return s
 }
 
 func (d *doctor) initialize(ctx context.Context, t *trial, modern bool) {
@@ -111,7 +121,7 @@ func (d *doctor) initialize(ctx context.Context, t *trial, modern bool) {
 		return
 	}
 	version, _ := envelope.Find(result, "protocolVersion")
-	d.ok(check, "answers in revision %s", strings.Trim(string(version.Of(result)), `"`))
+	d.ok(check, "answers in revision %s", t.harmless(text(version.Of(result))))
 	t.stream.Send(&workerv1.Frame{Kind: workerv1.Frame_KIND_NOTIFICATION, Payload: []byte(initialized)}, true)
 	if _, ok := envelope.Find(result, "capabilities", "tools"); !ok {
 		return
@@ -166,17 +176,18 @@ type trial struct {
 	began   time.Time            // of the start, and then of a request that is asked later
 	first   time.Duration        // until the first answer
 	answers chan *workerv1.Frame // closed at the end of the stream
+	secrets []string
 
 	mu      sync.Mutex
 	dropped []string
 }
 
 func (d *doctor) start(ctx context.Context, n uint64, sockets string) (*trial, error) {
-	t := &trial{began: time.Now(), answers: make(chan *workerv1.Frame)}
+	t := &trial{began: time.Now(), answers: make(chan *workerv1.Frame), secrets: values(d.secrets)}
 	worker, err := generation.Start(ctx, n, generation.Config{
 		Command:      generation.Command{Worker: d.config.Worker, Args: d.config.Args, Dir: d.dir, Env: d.env},
 		StartTimeout: d.config.StartTimeout, MaxFrame: int(d.config.MaxFrame), SocketDir: sockets, Version: version(),
-		Stderr: ring.Options{Mask: values(d.secrets), Sink: t.line},
+		Stderr: ring.Options{Mask: t.secrets, Sink: t.line},
 	})
 	if err != nil {
 		return nil, err
@@ -235,7 +246,11 @@ func (t *trial) ask(ctx context.Context, id uint64, method, params string, patie
 				if t.first == 0 {
 					t.first = time.Since(t.began)
 				}
-				return resultOf(f.GetPayload())
+				result, err := resultOf(f.GetPayload())
+				if refused, ok := errors.AsType[*refusal](err); ok {
+					refused.text = t.harmless(refused.text)
+				}
+				return result, err
 			}
 		case <-deadline.C:
 			return nil, fmt.Errorf("no answer within %s", span(patience))
@@ -261,6 +276,14 @@ func resultOf(payload []byte) ([]byte, error) {
 		return nil, &refusal{"an error without a code"}
 	}
 	return nil, &refusal{fmt.Sprintf("%d %s", e.Code, e.Message)}
+}
+
+// harmless is a text of the server as its output is shown (SEC-3).
+func (t *trial) harmless(text string) string {
+	r := ring.New(ring.Options{Mask: t.secrets})
+	_, _ = io.WriteString(r, text) // it takes all
+	_ = r.Close()
+	return strings.Join(r.Tail(), " ")
 }
 
 // exit tells how the server has ended, with what it printed last.
