@@ -3,6 +3,8 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
+	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -33,6 +35,7 @@ func TestLEASE8Flood(t *testing.T) {
 						s.call("end", map[string]any{"uri": "over", "why": why})
 					}
 					w.awaitJournal("", "ended", "over", 3)
+					s.settled()
 					asleep, _ = rss(c.cmd.Process.Pid)
 				})
 				_, lines := c.until(`"uri":"quiet"`)
@@ -61,6 +64,16 @@ type sleeper struct {
 
 	modern bool
 	id     int
+}
+
+// settled waits until holdfast has the answers to all calls, and so what the
+// server said before them.
+func (s *sleeper) settled() {
+	s.t.Helper()
+	harness.Await(s.t, "the answers to all calls", func() bool {
+		out, err := exec.Command(harness.Holdfast(s.t), "status", strconv.Itoa(s.cmd.Process.Pid), "--json").Output()
+		return err == nil && !strings.Contains(string(out), `"tools/call"`)
+	})
 }
 
 // fill has so much wait for the client that nothing else is told it before it
