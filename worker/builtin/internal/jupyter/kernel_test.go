@@ -71,12 +71,7 @@ func TestQueue(t *testing.T) {
 				t.Errorf("%+v %v", r, said["error"])
 			}
 		}
-		// ipykernel aborts for a moment more.
-		for {
-			if _, r := finish(t, execute(t, k, "1")); r.Outcome == OK {
-				break
-			}
-		}
+		wantOutcome(t, afterAborts(t, k, "1"), OK)
 	}
 }
 
