@@ -2,6 +2,7 @@ package integration
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -277,6 +278,42 @@ func TestDevRefuses(t *testing.T) {
 		if cmd.ProcessState.ExitCode() != 2 || !strings.HasPrefix(string(out), "holdfast: "+tt.says) && !strings.Contains(string(out), tt.says) ||
 			strings.Count(string(out), "\n") != 1 {
 			t.Errorf("%q: %v, %q, want one line with %q", tt.args, err, out, tt.says)
+		}
+	}
+}
+
+// TestUnreadableDirectory: a directory in the project that its user may not
+// read, as the data of a database in a container, is no reason to refuse the
+// project.
+func TestUnreadableDirectory(t *testing.T) {
+	harness.RequireLinux(t)
+	if os.Getuid() != 0 {
+		t.Skip("skipped: only root can be another user")
+	}
+	dir := shortTemp(t)
+	for path, mode := range map[string]os.FileMode{dir: 0o755, filepath.Join(dir, "data"): 0o700, filepath.Join(dir, "own"): 0o777} {
+		if err := errors.Join(os.MkdirAll(path, 0o700), os.Chmod(path, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program := filepath.Join(dir, "holdfast")
+	copyFile(t, harness.Holdfast(t), program)
+	copyFile(t, harness.HoldfastWorker(t), filepath.Join(dir, "holdfast-worker"))
+	for _, path := range []string{program, program + "-worker"} {
+		if err := os.Chmod(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for watch, code := range map[string]int{".": 0, "data": 2} {
+		cmd := asNobody(exec.Command(program, "dev", "--watch", watch, "--", "true"))
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "HOME="+filepath.Join(dir, "own"), "XDG_CACHE_HOME="+filepath.Join(dir, "own"), "TMPDIR="+filepath.Join(dir, "own"))
+		out, _ := cmd.CombinedOutput() // how it ended shows in the code
+		if got := cmd.ProcessState.ExitCode(); got != code || code != 0 && !strings.Contains(string(out), "permission denied") {
+			t.Errorf("--watch %s: code %d, %s", watch, got, out)
+		}
+		if strings.Contains(string(out), "cannot guess what to watch") {
+			t.Errorf("--watch was given: %s", out)
 		}
 	}
 }

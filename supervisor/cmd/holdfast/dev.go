@@ -72,8 +72,11 @@ func completeDev(c *config.Config, flags *pflag.FlagSet, origins config.Origins)
 	if origins["build"] == config.OriginDefault {
 		c.Dev.Build, c.Dev.Missing = guess.Build, guess.Missing
 	}
-	if len(c.Dev.Watch) == 0 {
+	switch {
+	case len(c.Dev.Watch) == 0:
 		c.Dev.Missing = guess.Missing
+	case len(guess.Watch) == 0: // what was missing has been given
+		c.Dev.Missing = ""
 	}
 	c.Dev.Kind = guess.Kind
 	return nil

@@ -162,7 +162,9 @@ func (w *Watcher) addTree(dir string, found func(path string)) error {
 		path := filepath.Join(dir, e.Name())
 		switch {
 		case e.IsDir():
-			if err := w.addTree(path, found); err != nil && !errors.Is(err, os.ErrNotExist) {
+			// What we may not read, as the data of a database in a container, no
+			// build of ours reads either.
+			if err := w.addTree(path, found); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission) {
 				return err
 			}
 		case found != nil && w.patterns.match(path):
