@@ -41,6 +41,10 @@ func (d *doctor) settings() bool {
 	if dir, err := os.UserConfigDir(); err == nil && path == "" {
 		path = filepath.Join(dir, "holdfast", "config.toml")
 	}
+	if path == "" {
+		d.ok("settings", "no configuration file, since it is not known where it would be")
+		return true
+	}
 	if _, err := os.Stat(path); err != nil {
 		d.ok("settings", "no configuration file %s, which is fine", path)
 		return true

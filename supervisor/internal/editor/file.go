@@ -30,7 +30,9 @@ func (p Place) read() (contents, error) {
 		return c, p.checkInside(existing(p.File))
 	}
 	if err == nil {
-		c.path, err = filepath.EvalSymlinks(p.File)
+		if c.path, err = filepath.EvalSymlinks(p.File); err != nil {
+			err = fmt.Errorf("%s is a symlink: %w", p.File, err)
+		}
 	}
 	if err == nil {
 		err = p.checkInside(c.path)
