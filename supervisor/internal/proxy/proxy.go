@@ -248,10 +248,10 @@ func (p *Proxy) do(step func(*session.Session, *session.Output)) {
 	if out.Recall {
 		p.session.Recalled(p.recallLocked(), time.Now(), out)
 	}
-	for i := 0; i < len(out.Open); i++ { // a frame that is not sent appends to out
-		p.openSideLocked(out.Open[i])
-	}
-	for i := 0; i < len(out.Frames); i++ { // a frame that is not sent appends to out
+	for i, opened := 0, 0; i < len(out.Frames); i++ { // a frame that is not sent appends to both
+		for ; opened < len(out.Open); opened++ {
+			p.openSideLocked(out.Open[opened])
+		}
 		p.sendLocked(out.Frames[i], out)
 	}
 	for _, link := range out.Closed {

@@ -94,6 +94,7 @@ func (s *Session) receiveRequest(line []byte, env envelope.Envelope, now time.Ti
 		out.line(invalidLine(nil, "request id "+string(id)+" is already in use"))
 		return
 	}
+	s.mute(key)
 	modern := isModern(params)
 	if env.Method == methodPing && !modern {
 		out.line(resultLine(id, []byte("{}")))
@@ -189,7 +190,6 @@ func isProbe(r *request) bool { return r.method == methodDiscover && r.modern }
 
 // expect notes that the client waits for the answer to a request.
 func (s *Session) expect(r *request) {
-	s.mute(r.key)
 	s.byID[r.key] = r.number
 	if r.token != "" {
 		s.byToken[r.token] = r.number

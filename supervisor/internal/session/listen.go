@@ -183,7 +183,6 @@ func (s *Session) sideAnswered(from Link, sd *side, payload []byte, env envelope
 	default:
 		s.act(s.watched.table.Finished(ask), out)
 	}
-	s.dropListen(r)
 }
 
 // dropListen forgets a listen that was cancelled, once nothing of it is left.
@@ -209,6 +208,7 @@ func (s *Session) closeSide(n Link, out *Output) {
 	delete(s.watched.sides, n)
 	s.takeStopped(sd.ask)
 	s.forgetAsk(sd.ask)
+	s.dropListen(s.watched.listens[sd.holder])
 	out.Closed = append(out.Closed, n)
 }
 
@@ -234,7 +234,6 @@ func (s *Session) SideLost(n Link, out *Output) {
 		l.dropped++
 		s.act(s.watched.table.Dropped(sd.ask), out)
 	}
-	s.dropListen(s.watched.listens[sd.holder])
 	s.goOn(out)
 }
 

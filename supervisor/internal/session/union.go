@@ -115,14 +115,14 @@ func (s *Session) askUnion(a lease.AskUnion, out *Output) {
 }
 
 // unionAnswered takes the answer to the union: its refusal, or its end.
-func (s *Session) unionAnswered(ask lease.Ask, payload []byte, env envelope.Envelope, accepted bool, out *Output) {
+func (s *Session) unionAnswered(ask lease.Ask, payload []byte, env envelope.Envelope, out *Output) {
 	a := s.watched.asks[ask]
 	if stop, ok := s.takeStopped(ask); ok {
 		s.listenOver(stop, out)
 		return
 	}
 	s.forgetAsk(ask)
-	if !accepted && !a.acknowledged {
+	if !a.acknowledged { // one that is complete without that is refused, too
 		actions := s.watched.table.Refuse(ask, refusalOf(payload, env))
 		for _, action := range actions {
 			if refused, ok := action.(lease.Refused); ok && s.sent[refused.Request] != nil {

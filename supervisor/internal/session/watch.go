@@ -188,7 +188,7 @@ func (s *Session) watchAnswered(from Link, number uint64, payload []byte, out *O
 	case a.validates:
 		s.validated(ask, a, payload, env, accepted, out)
 	case a.union:
-		s.unionAnswered(ask, payload, env, accepted, out)
+		s.unionAnswered(ask, payload, env, out)
 	case accepted:
 		s.takeStopped(ask)
 		s.forgetAsk(ask)
@@ -257,9 +257,13 @@ func text(raw []byte) string {
 	return string(raw)
 }
 
-// offerLeases puts what the client watches to a candidate.
+// offerLeases puts what the client watches to a candidate. The table knows one: a
+// link that was offered it before, and does not serve, has to be again.
 func (s *Session) offerLeases(to Link, l *link, out *Output) {
-	if s.watched.offered != to {
+	if before := s.watched.offered; before != to {
+		if before != 0 {
+			s.leaveLink(before, out)
+		}
 		s.watched.offered = to
 		s.act(s.watched.table.Offer(l.multi), out)
 	}
@@ -282,19 +286,24 @@ func (s *Session) promoteLeases(to Link, l *link, out *Output) {
 
 // loseLeases has the table follow the end of a link, or of its service.
 func (s *Session) loseLeases(of Link, out *Output) {
-	s.watched.waiting = slices.DeleteFunc(s.watched.waiting, func(w stopped) bool { return s.watched.asks[w.ask].link == of })
-	s.leaveListens(of, out)
-	for ask, a := range s.watched.asks {
-		if a.link == of {
-			s.forgetAsk(ask)
-		}
-	}
+	s.leaveLink(of, out)
 	if of == s.watched.offered {
 		s.watched.offered = 0
 		s.act(s.watched.table.Abandon(), out)
 	}
 	if of == s.serving {
 		s.act(s.watched.table.Lost(), out)
+	}
+}
+
+// leaveLink forgets what a link was asked.
+func (s *Session) leaveLink(of Link, out *Output) {
+	s.watched.waiting = slices.DeleteFunc(s.watched.waiting, func(w stopped) bool { return s.watched.asks[w.ask].link == of })
+	s.leaveListens(of, out)
+	for ask, a := range s.watched.asks {
+		if a.link == of {
+			s.forgetAsk(ask)
+		}
 	}
 }
 
