@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -129,7 +130,7 @@ func (p *progress) paint(c nbrun.Cell) string {
 }
 
 // sum tells what became of all cells and where the results are.
-func (p *progress) sum(r nbrun.Report) {
+func (p *progress) sum(r nbrun.Report, err error) {
 	p.stop()
 	if len(r.Cells) == 0 && r.Saved == "" {
 		return
@@ -144,8 +145,11 @@ func (p *progress) sum(r nbrun.Report) {
 		counts = []string{"no cells of code"}
 	}
 	saved := "nothing to save"
-	if r.Saved != "" {
+	switch {
+	case r.Saved != "":
 		saved = "saved in " + printable(r.Saved)
+	case errors.Is(err, nbrun.ErrSave):
+		saved = "not saved"
 	}
 	fmt.Fprintf(p.out, "%s in %.1f s; %s\n", strings.Join(counts, ", "), r.Seconds, saved)
 }

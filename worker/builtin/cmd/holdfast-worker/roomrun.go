@@ -106,7 +106,7 @@ func runNotebook(ctx context.Context, config nbrun.Config, asJSON bool, stdout i
 			return &exitError{exitFailure, err}
 		}
 	} else {
-		rows.sum(report)
+		rows.sum(report, err)
 	}
 	switch code := signals.code(); {
 	case code != 0:

@@ -89,6 +89,7 @@ func TestRoomRun(t *testing.T) {
 		"no kernel":   {[]string{"1"}, []string{"--kernel", "cobol"}, 2, []string{"1 cancelled"}, `no kernel named "cobol": installed are`, ""},
 		"two places":  {[]string{"1"}, []string{"--inplace", "--output", "x"}, 2, nil, "inplace", ""},
 		"bad timeout": {[]string{"1"}, []string{"--timeout", "-1s"}, 2, nil, "negative", ""},
+		"bad error":   {[]string{`raise ValueError("\x1b[2J \x9b31m\x07")`}, nil, 1, []string{"     ValueError:  [2J  31m "}, "", "ValueError"},
 		"escapes":     {[]string{"print('\x1b]0;title\x07')"}, nil, 0, []string{"print(' ]0;title ')"}, "", "title"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,6 +116,40 @@ func TestRoomRun(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(home, "run", "*")); len(left) > 0 {
 		t.Errorf("files are left: %v", left)
+	}
+}
+
+// What could not be saved is told as such, and whatever a kernel prints before
+// it ends is harmless.
+func TestRoomRunFails(t *testing.T) {
+	home, env := kernelHome(t)
+	dir := filepath.Join(t.TempDir(), "gone")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file := codeNotebook(t, dir, "import os, shutil; shutil.rmtree(os.getcwd())")
+	code, stdout, stderr := roomRun(t, env, nil, file)
+	if code != 1 || !strings.Contains(stdout, "; not saved\n") || !strings.Contains(stderr, "save the results: ") {
+		t.Errorf("code %d, %q, %q", code, stdout, stderr)
+	}
+
+	jupytertest.Python(t, "ipykernel")
+	kernel := filepath.Join(home, "kernels", "hostile")
+	if err := os.MkdirAll(kernel, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	spec := `{"argv":["python3","-c","import os; os.write(2, b'\\x1b[2J \\xff \\xc2\\x9b31m last words'); os._exit(3)"],"display_name":"\u001b[2J","language":"x"}`
+	if err := os.WriteFile(filepath.Join(kernel, "kernel.json"), []byte(spec), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr = roomRun(t, env, nil, "--kernel", "hostile", codeNotebook(t, t.TempDir(), "1"))
+	if code != 2 || !strings.Contains(stderr, "last words") {
+		t.Errorf("code %d, %q", code, stderr)
+	}
+	for _, bad := range []string{"\x1b", "\xff", "\u009b"} {
+		if strings.Contains(stdout+stderr, bad) {
+			t.Errorf("%q in %q, %q", bad, stdout, stderr)
+		}
 	}
 }
 
