@@ -73,12 +73,16 @@ func (s *Shadows) Base() string { return s.base }
 // started from a copy and has changed since the last one.
 func (s *Shadows) Refresh(ctx context.Context, path string) error {
 	k, info, err := awaitWhole(ctx, path)
-	if err != nil || k != native || !s.covers(path) {
+	if err != nil || !s.covers(path) {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.of == path && sameFile(s.as, info) {
+	switch {
+	case k != native && s.of == path: // no executable any more, but what is started from where it is
+		s.of = ""
+		return nil
+	case k != native, s.hasLocked(path) && sameFile(s.as, info):
 		return nil
 	}
 	return s.copyLocked(path, info)
@@ -92,12 +96,12 @@ func (s *Shadows) Stand(ctx context.Context, path string, fresh bool) (run strin
 		as, err = os.Stat(path)
 		return path, as, err
 	}
-	if _, has := s.copyOf(path); fresh || !has {
+	if fresh || !s.has(path) {
 		err = s.Refresh(ctx, path)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.of == path {
+	if s.hasLocked(path) {
 		return s.run, s.as, nil // perhaps of an older file, if the newer one is no good
 	}
 	if err == nil {
@@ -106,10 +110,20 @@ func (s *Shadows) Stand(ctx context.Context, path string, fresh bool) (run strin
 	return path, as, err
 }
 
-func (s *Shadows) copyOf(path string) (string, bool) {
+func (s *Shadows) has(path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.run, s.of == path
+	return s.hasLocked(path)
+}
+
+// hasLocked reports whether there is a copy of the file. Who cleans caches may
+// have removed it.
+func (s *Shadows) hasLocked(path string) bool {
+	if s.of != path {
+		return false
+	}
+	_, err := os.Lstat(s.run)
+	return err == nil
 }
 
 // covers reports whether the executable is one that a build of the project
@@ -175,7 +189,14 @@ func copyFile(from, to string) error {
 // ones.
 func (s *Shadows) makeDirLocked() error {
 	if s.dir != "" {
-		return nil
+		if _, err := os.Lstat(filepath.Join(s.dir, "lock")); err == nil {
+			return nil
+		}
+		s.own.Close() // of what is gone
+		s.dir = ""
+	}
+	if err := os.MkdirAll(s.base, 0o700); err != nil {
+		return err
 	}
 	sweepShadows(s.base)
 	dir, err := os.MkdirTemp(s.base, shadowPrefix) // with mode 0700

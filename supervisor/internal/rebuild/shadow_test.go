@@ -84,6 +84,45 @@ func TestShadowStays(t *testing.T) {
 	}
 }
 
+// SUP-10: what takes the place of an executable and is none is started as it is,
+// and found to be no good: the copy from before is no candidate.
+func TestShadowOfNoExecutable(t *testing.T) {
+	s, server := shadowed(t)
+	whole := read(t, server)
+	s.standing(t, server)
+	write(t, server, []byte("no executable"))
+	if run := s.standing(t, server); run != server {
+		t.Errorf("started from %s", run)
+	}
+	write(t, server, whole)
+	if run := s.standing(t, server); run == server {
+		t.Error("started without a copy")
+	}
+}
+
+// A cache that is cleaned while it is used costs another copy.
+func TestShadowRemoved(t *testing.T) {
+	for _, what := range []string{"copy", "directory", "base"} {
+		t.Run(what, func(t *testing.T) {
+			s, server := shadowed(t)
+			first := s.standing(t, server)
+			dir := filepath.Dir(filepath.Dir(first))
+			gone := map[string]string{"copy": first, "directory": dir, "base": filepath.Dir(dir)}[what]
+			if err := os.RemoveAll(gone); err != nil {
+				t.Fatal(err)
+			}
+			again, _, err := s.Stand(t.Context(), server, false)
+			if err != nil || again == server || !bytes.Equal(read(t, again), read(t, server)) {
+				t.Errorf("started from %s, %v", again, err)
+			}
+			s.Close()
+			if entries, err := os.ReadDir(s.base); err != nil || len(entries) > 0 {
+				t.Errorf("left: %v, %v", entries, err)
+			}
+		})
+	}
+}
+
 // SEC-7: nothing else is copied: scripts, executables outside of the project,
 // and those of its packages and environments.
 func TestSEC7NoShadow(t *testing.T) {
