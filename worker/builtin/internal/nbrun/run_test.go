@@ -51,7 +51,7 @@ func TestLikeNbclient(t *testing.T) {
 					}
 					t.Logf("once more, since %s", problems[:min(len(problems), 200)])
 					os.Remove(out)
-					if report, err = execute(t, Config{File: in, Output: out, Kernel: "python3", AllowErrors: true, Env: env}); err != nil {
+					if _, err := execute(t, Config{File: in, Output: out, Kernel: "python3", AllowErrors: true, Env: env}); err != nil {
 						t.Fatal(err)
 					}
 					problems = oracle(t, env, in, out)
