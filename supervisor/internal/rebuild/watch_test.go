@@ -166,8 +166,8 @@ func TestWatchDirectories(t *testing.T) {
 	}
 }
 
-// A project that is moved away and comes back, or is made anew, is watched as
-// before, and what has changed in between is told.
+// SUP-22: a project that is moved away and comes back, or is made anew, is
+// watched as before, and what has changed in between is told.
 func TestWatchProject(t *testing.T) {
 	for _, watch := range []string{".", "src/*.go"} {
 		t.Run(watch, func(t *testing.T) {

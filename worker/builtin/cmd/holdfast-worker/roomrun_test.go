@@ -119,8 +119,8 @@ func TestRoomRun(t *testing.T) {
 	}
 }
 
-// What could not be saved is told as such, and whatever a kernel prints before
-// it ends is harmless.
+// SEC-3: what could not be saved is told as such, and whatever a kernel prints
+// before it ends is harmless.
 func TestRoomRunFails(t *testing.T) {
 	home, env := kernelHome(t)
 	dir := filepath.Join(t.TempDir(), "gone")
