@@ -96,7 +96,7 @@ func TestInstallRealClients(t *testing.T) {
 			server := shim(t, harness.Direct(harness.TestServer(t)))
 
 			own := newClientHome(t)
-			client.add(t, own, harness.Holdfast(t), "run", "--", server.path)
+			client.add(t, own, harness.Holdfast(t), "run", "--name", "x", "--", server.path)
 			ours := newClientHome(t)
 			ours.holdfast(t, "install", client.name, "--name", "x", "--", server.path)
 			if diff := cmp.Diff(entryX(t, own.read(t, client.file)), entryX(t, ours.read(t, client.file))); diff != "" {
