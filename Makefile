@@ -13,7 +13,7 @@ LINT := $(CACHE)/bin/golangci-lint-$(GOLANGCI_VERSION)
 # How long each fuzz target runs: so many inputs here, 60 s in test-extended.
 # Inputs, not seconds: before Go 1.27 a fuzz run that ends by its time may call
 # that a failure (golang/go#75804).
-FUZZTIME ?= 50000x
+FUZZTIME ?= 20000x
 # Whose targets they are; the parsers of what clients, servers, supervisors and
 # users give are fuzzed for each change.
 FUZZED  ?= $(MODULES:%=%/...)
