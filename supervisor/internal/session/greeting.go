@@ -154,10 +154,17 @@ func (s *Session) settleProbe(r *request, why string, out *Output) {
 	} else {
 		s.refuseProbe(r, why, out)
 	}
+	s.leaveProbe(r)
+	if r.link == 0 {
+		s.answerHeldLists(out)
+	}
+}
+
+// leaveProbe notes that a probe has its answer, whatever its worker says later.
+func (s *Session) leaveProbe(r *request) {
 	s.dropQueued(func(q *request) bool { return q == r })
 	if r.link == 0 {
 		s.forget(r)
-		s.answerHeldLists(out)
 		return
 	}
 	s.release(r)
@@ -177,14 +184,7 @@ func (s *Session) refuseProbe(r *request, why string, out *Output) {
 func (s *Session) settleProbes(why string, out *Output) {
 	for _, r := range slices.Clone(s.probes) {
 		s.refuseProbe(r, why, out)
-		s.dropQueued(func(q *request) bool { return q == r })
-		if r.link == 0 {
-			s.forget(r)
-			continue
-		}
-		s.release(r)
-		s.forlornly(r)
-		r.answered = true
+		s.leaveProbe(r)
 	}
 }
 
